@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_BASE_MEM_H
+#define SNAFFLE_BASE_MEM_H
+
+#include <stddef.h>
+
+/*
+ * Release at the end of a scope. `AUTO_FREE char *p = NULL;` is freed when it leaves the scope, and
+ * `return TAKE(p);` moves it out. AUTO_CLOSE and TAKE_FD do the same for descriptors (-1: none).
+ */
+void mem_auto_free(void *address_of_pointer);
+void mem_auto_close(const int *fd);
+void *mem_take(void *address_of_pointer);
+int mem_take_fd(int *fd);
+
+#define AUTO_FREE __attribute__((cleanup(mem_auto_free)))
+#define AUTO_CLOSE __attribute__((cleanup(mem_auto_close)))
+#define AUTO(destroy) __attribute__((cleanup(destroy)))
+#define TAKE(p) ((__typeof__(p))mem_take(&(p)))
+#define TAKE_FD(fd) mem_take_fd(&(fd))
+
+/* Copies; NULL when there is no memory (or `s` is NULL). The caller frees. */
+char *mem_strdup(const char *s);
+char *mem_strndup(const char *p, size_t n);
+char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+#endif
