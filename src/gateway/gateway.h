@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_GATEWAY_GATEWAY_H
+#define SNAFFLE_GATEWAY_GATEWAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "journal/journal.h"
+
+/*
+ * The HTTP server that the agent takes for its model. It forwards to the real endpoint, makes only
+ * the documented edits, and writes each call into the journal. It runs a thread of its own; every
+ * function may be called from any thread. It knows nothing of sandboxes and judges nothing.
+ *
+ *     gateway_start(&(struct gateway_options){.journal = j}, &g, err);
+ *     gateway_session_open(g, &options, &s, err);
+ *     gateway_session_listen_unix(s, socket_path, err);
+ *     ... the agent works ...
+ *     gateway_session_close(s, deadline_in_s(5), err);
+ *     gateway_stop(g);
+ */
+
+struct gateway;
+struct gateway_session;
+
+struct gateway_options {
+    struct journal *journal;  /* Keeps. */
+    const char *host;         /* NULL: no TCP listener, unix sockets only. */
+    uint16_t port;            /* 0: any; gateway_port tells. */
+    bool keep_raw;            /* Write the engine's raw answers into the journal too. */
+    uint64_t connections_max; /* 0: 4,096. */
+};
+
+int gateway_start(const struct gateway_options *o, struct gateway **out, struct err *err)
+    CHECK_RESULT;
+uint16_t gateway_port(const struct gateway *g);
+void gateway_stop(struct gateway *g); /* Ends open calls as aborts, joins its thread. */
+
+struct gateway_session_options {
+    const char *name;              /* "<rollout>.<attempt>", in every record. */
+    const char *upstream_url;      /* ".../v1" as a rule. */
+    const char *api_key;           /* Borrowed, copied into memory of the gateway only. NULL: none. */
+    const char *key_name;          /* The name of the variable the key came from; for records. */
+    const char *model_override;    /* Sent in place of the agent's model; NULL: the agent's own. */
+    bool edits;                    /* false: bytes as the agent sent them (black_box). */
+    bool record;                   /* false: nothing of the calls is journalled. */
+    int top_logprobs;              /* Asked for if `edits`; the reference's default is 5. */
+    long long max_tokens_cap;      /* 0: none. */
+    bool disable_thinking;         /* chat_template_kwargs.enable_thinking = false, if absent. */
+    double header_timeout_s;       /* Wait for the engine's first byte; 0: none. */
+    double connect_timeout_s;      /* 0: 30. */
+};
+
+/* Journals the opening. The session's token is a fresh 128-bit secret in hex. */
+int gateway_session_open(struct gateway *g, const struct gateway_session_options *o,
+                         struct gateway_session **out, struct err *err) CHECK_RESULT;
+const char *gateway_session_token(const struct gateway_session *s);
+
+/* Whoever connects to this unix socket is this session's agent (any bearer token is accepted
+ * there); on TCP the agent shows the token as /s/<token>/v1 or as its bearer key. The socket's mode
+ * is 0666: the folder around it is the guard. The file is removed at the session's close. */
+int gateway_session_listen_unix(struct gateway_session *s, const char *path, struct err *err)
+    CHECK_RESULT;
+
+struct gateway_session_stats {
+    uint64_t calls;             /* Begun. */
+    uint64_t calls_ended;       /* With a result in the journal (or passed on, if not recorded). */
+    uint64_t completion_tokens; /* As usage or the ids say. */
+    unsigned failed_in_a_row;   /* Calls the engine did not answer, up to now. */
+    double failing_for_s;       /* Since the first of them. */
+    bool capture_fault;         /* The journal refused a record. */
+};
+void gateway_session_stats(const struct gateway_session *s, struct gateway_session_stats *out);
+
+/* Lets open calls end until the deadline, then aborts them; journals the close; frees the session.
+ * After it returns nothing of the session is written any more. */
+int gateway_session_close(struct gateway_session *s, deadline_ms until, struct err *err);
+
+#endif

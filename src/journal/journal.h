@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_JOURNAL_JOURNAL_H
+#define SNAFFLE_JOURNAL_JOURNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/sv.h"
+
+/*
+ * The journal: append-only files in which the gateway writes down each call before the agent sees
+ * its end. One journal a process; one writer thread; appends from any thread.
+ * Files: DIR/<boot>/NNNNNN.log, boot = host, pid and start time, the folder held by flock while its
+ * writer lives. Format: docs/internals/journal.md.
+ */
+
+enum journal_type {
+    JOURNAL_SESSION_OPEN = 1,   /* head: token_sha256, upstream, key_name, model, mode, level */
+    JOURNAL_SESSION_CHANGE = 2, /* head: what changed */
+    JOURNAL_INTENT = 3,         /* a call is about to go out; parts: agent_body [, sent_body] */
+    JOURNAL_RESULT = 4,         /* its whole answer; parts as below */
+    JOURNAL_TAIL = 5,           /* completes a result whose head says tail_open */
+    JOURNAL_SESSION_CLOSE = 6,
+};
+
+/*
+ * A part is a named run of raw bytes. The parts of a result are complete JSON values, spelled as the
+ * engine spelled them, and become the fields of the same name in trace.jsonl: "response",
+ * "logprobs", "completion_tokens", "completion_token_ids", "per_token_logps", "prompt_token_ids",
+ * "usage". An intent's "agent_body" is what the agent sent, "sent_body" what went to the engine
+ * where it differs (the trace's "request").
+ */
+struct journal_part {
+    struct sv name; /* At most 63 bytes. */
+    struct sv bytes;
+};
+
+#define JOURNAL_PARTS_MAX 16 /* A result has seven; room for kept raw answers and later dialects. */
+
+struct journal_record {
+    enum journal_type type;
+    struct sv session; /* "<rollout>.<attempt>" */
+    uint64_t call;     /* From 1 within the session; 0 for records of the session itself. */
+    double time;       /* Seconds since 1970; 0: now. */
+    struct sv head;    /* A JSON object; its fields are in docs/internals/journal.md. */
+    struct journal_part parts[JOURNAL_PARTS_MAX];
+    unsigned n_parts;
+};
+
+struct journal;
+
+struct journal_options {
+    const char *dir;           /* runs/<run>/journal; made if missing. */
+    bool durable;              /* A record counts after fdatasync (by groups), else after write. */
+    uint64_t segment_bytes;    /* 0: 256 MiB. */
+};
+
+int journal_open(const struct journal_options *o, struct journal **out, struct err *err)
+    CHECK_RESULT;
+
+/* Called on the writer thread once the record counts (code 0) or could not be written (ERR_FULL,
+ * ERR_SYS). Must not block. */
+typedef void (*journal_done_fn)(void *arg, int code);
+
+/* Copies the record (encoding it on the caller's thread) and queues it. `done` may be NULL. Over
+ * 256 MiB queued is ERR_LIMIT, and after a failed write every append is ERR_FULL or ERR_SYS. */
+int journal_append(struct journal *j, const struct journal_record *r, journal_done_fn done,
+                   void *arg, struct err *err) CHECK_RESULT;
+
+/* The same, and waits until it counts. Not for event loops. */
+int journal_append_wait(struct journal *j, const struct journal_record *r, struct err *err)
+    CHECK_RESULT;
+
+/* Waits until all that is queued counts. */
+int journal_flush(struct journal *j, struct err *err) CHECK_RESULT;
+void journal_close(struct journal *j); /* Flushes. Accepts NULL. */
+
+/*
+ * Reading: every segment of every boot under DIR, also while it grows. Whole records only; a torn
+ * or damaged tail ends its segment and is counted. The record's views are valid until the next call.
+ */
+struct journal_reader;
+
+int journal_reader_open(const char *dir, struct journal_reader **out, struct err *err) CHECK_RESULT;
+/* 1: a record; 0: the end (a later call may find more). Record types it does not know are skipped. */
+int journal_reader_next(struct journal_reader *r, struct journal_record *out, struct err *err)
+    CHECK_RESULT;
+unsigned journal_reader_torn(const struct journal_reader *r);
+void journal_reader_close(struct journal_reader *r);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_SANDBOX_SANDBOX_H
+#define SNAFFLE_SANDBOX_SANDBOX_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/sv.h"
+
+/*
+ * The contract of a sandbox: an isolated machine of some backend. All calls block, with a deadline
+ * and a cancel switch. A sandbox may be made in one thread and used in others; calls on one sandbox
+ * may run side by side (sandbox_kill ends all others). Paths are paths inside, absolute or relative
+ * to its home, and are opened inside only: no host code opens a path under a sandbox's home.
+ *
+ *     struct sandbox *s = NULL;
+ *     r = sandbox_create(backend, &spec, deadline_in_s(120), cancel, &s, err);
+ *     r = sandbox_exec(s, &(struct sandbox_exec){.shell = "make test", .timeout_s = 120}, &out, err);
+ *     sandbox_kill(s, err);
+ *     sandbox_free(s);
+ */
+
+struct sandbox;
+
+enum sandbox_network {
+    SANDBOX_NETWORK_NONE,  /* Loopback only, and nothing listens at the model's port. */
+    SANDBOX_NETWORK_MODEL, /* Loopback only; 127.0.0.1:SANDBOX_MODEL_PORT is the model. */
+    SANDBOX_NETWORK_FULL,  /* The outside, never the host's own loopback; and the model. */
+};
+
+#define SANDBOX_MODEL_PORT 7000 /* The reference proxy's port: its users' scripts know it. */
+
+/* 0 stands for the backend's default: local 2,048 MB, 512 processes, 2,048 MB. */
+struct sandbox_limits {
+    long memory_mb;
+    long processes;
+    long disk_mb;
+};
+
+/* A file or folder of the host seen read-only inside, under a path of its own. */
+struct sandbox_mount {
+    const char *host_path;
+    const char *path;
+};
+
+struct sandbox_spec {
+    const char *owner; /* Labels; each [a-z0-9][a-z0-9-]{0,62}. */
+    const char *run;
+    const char *rollout;
+    double lifetime_s; /* The provider ends it after this, whatever happens to us. */
+    const char *home;  /* NULL: "/home/user". */
+    enum sandbox_network network;
+    struct sandbox_limits limits;
+    const struct sandbox_mount *mounts;
+    size_t n_mounts;
+    bool strict; /* Refuse (ERR_UNSUPPORTED) what can't be enforced, in place of reporting it. */
+};
+
+struct sandbox_exec {
+    const char *shell;       /* Text for `bash -lc` (with `clean`: `bash --noprofile --norc -c`). */
+    const char *const *argv; /* Or a command as it is, NULL-ended. */
+    const char *const *env;  /* NULL-ended NAME=value, on top of the sandbox's own or, if clean, of
+                                nothing but PATH (read-only system folders), LANG and HOME. */
+    bool clean;              /* Environment from nothing, no profile, HOME an empty folder. */
+    const char *cwd;         /* NULL: the home. */
+    struct sv input;         /* stdin; empty: /dev/null. */
+    double timeout_s;        /* 0: 60. */
+    size_t output_max;       /* Bytes kept of each stream's tail; 0: 1 MiB. */
+    const char *stdout_path; /* start only: where output is appended; NULL: /dev/null. */
+    const char *stderr_path; /* start only: may be the same file. */
+    const struct cancel *cancel;
+};
+
+/* Bytes, never NULL through buf_cstr. Release with sandbox_output_deinit. */
+struct sandbox_output {
+    int exit_code; /* 128 + signal; 124 when timed out. */
+    bool timed_out; /* It was killed with its children; the last line of `err` says so. */
+    bool truncated;
+    struct buf out;
+    struct buf err;
+    uint64_t out_total; /* Bytes that the command wrote, kept or not. */
+    uint64_t err_total;
+};
+
+void sandbox_output_deinit(struct sandbox_output *o);
+
+/* What a backend is. `check` says whether it works on this machine: ERR_ENVIRONMENT with remedy. */
+struct sandbox_backend {
+    const char *name;
+    int (*check)(struct err *err);
+    int (*create)(const struct sandbox_spec *spec, deadline_ms until, const struct cancel *cancel,
+                  struct sandbox **out, struct err *err);
+    /* Gives an array of {id, owner, run, rollout, created, alive}; NULL labels match all. */
+    int (*list)(const char *run, json_t **out, struct err *err);
+    /* Removes what dead owners left, nothing of a live one; adds to *removed. */
+    int (*sweep)(const char *run, bool dry_run, unsigned *removed, struct err *err);
+};
+
+extern const struct sandbox_backend sandbox_local;
+
+/* By name ("local"); NULL when there is none such. sandbox_backend_names is for messages. */
+const struct sandbox_backend *sandbox_backend_find(const char *name);
+extern const char *const sandbox_backend_names[]; /* NULL-ended. */
+
+/* The home folder is there, owned by the agent's user, and commands can run. Nothing is left
+ * behind on failure or cancel. */
+int sandbox_create(const struct sandbox_backend *backend, const struct sandbox_spec *spec,
+                   deadline_ms until, const struct cancel *cancel, struct sandbox **out,
+                   struct err *err) CHECK_RESULT;
+
+const char *sandbox_id(const struct sandbox *s);
+const char *sandbox_home(const struct sandbox *s);
+
+/* Ends every process inside, seen dead, and begins anew over the same home with another network and
+ * other mounts: /tmp is fresh, nothing but the home is carried over. The agent's phase follows the
+ * setup's, and the verifier's the agent's, by this call. */
+int sandbox_restart(struct sandbox *s, const struct sandbox_spec *spec, deadline_ms until,
+                    const struct cancel *cancel, struct err *err) CHECK_RESULT;
+
+/* Runs a command to its end. A non-zero exit and a time-out are results. */
+int sandbox_exec(struct sandbox *s, const struct sandbox_exec *what, struct sandbox_output *out,
+                 struct err *err) CHECK_RESULT;
+
+/* Starts a command that goes on by itself. Gives a job; sandbox_job_free forgets it, no more. */
+struct sandbox_job;
+int sandbox_start(struct sandbox *s, const struct sandbox_exec *what, struct sandbox_job **out,
+                  struct err *err) CHECK_RESULT;
+
+/* Waits for the job's own end: *exit_code is 128 + signal when killed. ERR_TIMEOUT at the deadline
+ * (the job goes on), ERR_CANCELLED, ERR_LOST when the sandbox was torn down under it. */
+int sandbox_job_wait(struct sandbox_job *job, deadline_ms until, const struct cancel *cancel,
+                     int *exit_code, struct err *err) CHECK_RESULT;
+int sandbox_job_kill(struct sandbox_job *job, struct err *err) CHECK_RESULT;
+void sandbox_job_free(struct sandbox_job *job);
+
+/* Ends every process that exec and start began, with all their children, and sees them dead. */
+int sandbox_kill_all(struct sandbox *s, deadline_ms until, struct err *err) CHECK_RESULT;
+
+/* Whole or not at all; parents of a path that has any are made. */
+int sandbox_write_file(struct sandbox *s, const char *path, struct sv content, unsigned mode,
+                       struct err *err) CHECK_RESULT;
+
+/* Appends at most `length` bytes from `offset` of a regular file (no link, FIFO or device:
+ * ERR_INPUT); reading at or past its end appends nothing. ERR_NOT_FOUND when missing. */
+int sandbox_read_file(struct sandbox *s, const char *path, uint64_t offset, size_t length,
+                      struct buf *out, struct err *err) CHECK_RESULT;
+
+/* 1 or 0, or an error. */
+int sandbox_exists(struct sandbox *s, const char *path, struct err *err) CHECK_RESULT;
+
+/* Where the host binds a unix socket so that it answers at 127.0.0.1:7000 inside; NULL for backends
+ * that must be dialled. May be bound before or after each restart; one connection in is one out. */
+const char *sandbox_model_socket(const struct sandbox *s);
+
+/* What really holds, for result.json: {"network": "enforced", "disk": "not_enforced: ...", ...}.
+ * The caller owns the object. */
+json_t *sandbox_isolation(const struct sandbox *s);
+
+/* Tears it down, with its home. May be called again and from any thread; every other call on it
+ * then ends with ERR_LOST. sandbox_free kills too, if that was not done; it accepts NULL. */
+int sandbox_kill(struct sandbox *s, struct err *err);
+void sandbox_free(struct sandbox *s);
+
+/* For backends: what stands behind a sandbox. */
+struct sandbox_ops {
+    int (*restart)(struct sandbox *, const struct sandbox_spec *, deadline_ms,
+                   const struct cancel *, struct err *);
+    int (*exec)(struct sandbox *, const struct sandbox_exec *, struct sandbox_output *,
+                struct err *);
+    int (*start)(struct sandbox *, const struct sandbox_exec *, struct sandbox_job **,
+                 struct err *);
+    int (*job_wait)(struct sandbox_job *, deadline_ms, const struct cancel *, int *, struct err *);
+    int (*job_kill)(struct sandbox_job *, struct err *);
+    void (*job_free)(struct sandbox_job *);
+    int (*kill_all)(struct sandbox *, deadline_ms, struct err *);
+    int (*write_file)(struct sandbox *, const char *, struct sv, unsigned, struct err *);
+    int (*read_file)(struct sandbox *, const char *, uint64_t, size_t, struct buf *, struct err *);
+    int (*exists)(struct sandbox *, const char *, struct err *);
+    const char *(*model_socket)(const struct sandbox *);
+    json_t *(*isolation)(const struct sandbox *);
+    int (*kill)(struct sandbox *, struct err *);
+    void (*free)(struct sandbox *);
+};
+
+/* The first member of every backend's own struct. */
+struct sandbox {
+    const struct sandbox_ops *ops;
+    const char *id;
+    const char *home;
+};
+
+struct sandbox_job {
+    struct sandbox *sandbox;
+};
+
+#endif
