@@ -38,11 +38,11 @@ struct agent_config {
 /* Where this run's agent finds its model, and its task. */
 struct agent_job {
     const char *instruction;
-    const char *base_url;        /* What the agent is told: http://127.0.0.1:7000/v1 */
-    const char *api_key;         /* The rollout's token. */
-    const char *program;         /* The agent's program inside: see agent_plan.mount_path. */
-    const char *title;           /* The rollout's name, for agents that would ask a model for one. */
-    double deadline_unix;        /* SNAFFLE_DEADLINE; 0: none. */
+    const char *base_url; /* What the agent is told: http://127.0.0.1:7000/v1 */
+    const char *api_key;  /* The rollout's token. */
+    const char *program;  /* The agent's program inside: see agent_plan.mount_path. */
+    const char *title;    /* The rollout's name, for agents that would ask a model for one. */
+    double deadline_unix; /* SNAFFLE_DEADLINE; 0: none. */
 };
 
 struct agent_file {
@@ -55,9 +55,9 @@ struct agent_file {
 struct agent_plan {
     struct agent_file *files;
     size_t n_files;
-    char **argv; /* NULL-ended; no shell in between. */
-    char **env;  /* NULL-ended NAME=value. */
-    char *cwd;   /* <home>/workdir */
+    char **argv;    /* NULL-ended; no shell in between. */
+    char **env;     /* NULL-ended NAME=value. */
+    char *cwd;      /* <home>/workdir */
     char *log_path; /* <home>/logs/agent/opencode.jsonl */
 };
 
@@ -67,10 +67,10 @@ void agent_plan_deinit(struct agent_plan *p);
 enum agent_call { AGENT_CALL_MAIN, AGENT_CALL_TITLE, AGENT_CALL_SUMMARY, AGENT_CALL_SUBAGENT };
 
 struct agent {
-    const char *name;         /* "opencode" */
-    const char *mount_path;   /* Where its program is mounted inside, read-only. */
+    const char *name;       /* "opencode" */
+    const char *mount_path; /* Where its program is mounted inside, read-only. */
     const char *default_version;
-    bool must_call;           /* A run without a model call is a failure (agent_no_calls). */
+    bool must_call; /* A run without a model call is a failure (agent_no_calls). */
     int (*plan)(const struct agent_config *config, const struct agent_job *job,
                 struct agent_plan *out, struct err *err);
     /* `request` is the agent's chat request; `session` and `parent` the agent's own ids, from its

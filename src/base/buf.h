@@ -38,7 +38,8 @@ void buf_consume(struct buf *b, size_t n);
 void buf_reset(struct buf *b);  /* len = 0; keeps the memory and the limit. */
 void buf_deinit(struct buf *b); /* Frees; leaves an empty buffer with the same limit. */
 
-/* Gives the bytes as a C string that the caller frees; the buffer is empty after. NULL: no memory. */
+/* Gives the bytes as a C string that the caller frees; the buffer is empty after. NULL: no memory.
+ */
 char *buf_take(struct buf *b);
 
 struct sv buf_sv(const struct buf *b);

@@ -26,7 +26,7 @@ int cancel_sleep(const struct cancel *c, deadline_ms until, struct err *err) CHE
 
 /* Waits until `fd` shows one of `events` (poll(2)). 0 when it does, ERR_TIMEOUT, ERR_CANCELLED or
  * ERR_SYS otherwise. */
-int cancel_poll(const struct cancel *c, int fd, short events, deadline_ms until, struct err *err)
-    CHECK_RESULT;
+int cancel_poll(const struct cancel *c, int fd, short events, deadline_ms until,
+                struct err *err) CHECK_RESULT;
 
 #endif

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-int64_t clock_ms(void);   /* Monotonic, milliseconds; for time-outs and durations. */
-int64_t clock_us(void);   /* Monotonic, microseconds. */
-double clock_unix(void);  /* Seconds since 1970, with fraction; for records. */
+int64_t clock_ms(void);  /* Monotonic, milliseconds; for time-outs and durations. */
+int64_t clock_us(void);  /* Monotonic, microseconds. */
+double clock_unix(void); /* Seconds since 1970, with fraction; for records. */
 void clock_sleep_ms(int64_t ms);
 
 /*

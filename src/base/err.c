@@ -15,11 +15,10 @@ struct row {
     int retry;
 };
 
-static const struct row rows[ERR_POS_COUNT_] = {
-    [0] = {"OK", "no error", 200, 0, 0},
+static const struct row rows[ERR_POS_COUNT_] = {[0] = {"OK", "no error", 200, 0, 0},
 #define ERR_ROW_(name, text, http, exit_status, retry)                                             \
     [ERR_POS_##name] = {#name, text, http, exit_status, retry},
-    ERR_MAP(ERR_ROW_)
+                                                ERR_MAP(ERR_ROW_)
 #undef ERR_ROW_
 };
 

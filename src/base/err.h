@@ -74,7 +74,8 @@ int err_sys(struct err *err, int code, int errnum, const char *fmt, ...) PRINTF_
 /* Puts "context: " before the message that is there; keeps and returns the code. */
 int err_wrap(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Name ("INPUT"), HTTP status, exit status and whether a second try can help, of a code as returned. */
+/* Name ("INPUT"), HTTP status, exit status and whether a second try can help, of a code as
+ * returned. */
 const char *err_name(int code);
 int err_http_status(int code);
 int err_exit_status(int code);

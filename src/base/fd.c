@@ -26,8 +26,8 @@ static ssize_t send_or_write(int fd, const void *bytes, size_t n) {
     return sent < 0 && errno == ENOTSOCK ? write(fd, bytes, n) : sent;
 }
 
-int fd_write_all(int fd, const void *bytes, size_t n, deadline_ms until, const struct cancel *cancel,
-                 struct err *err) {
+int fd_write_all(int fd, const void *bytes, size_t n, deadline_ms until,
+                 const struct cancel *cancel, struct err *err) {
     const char *p = bytes;
     while (n > 0) {
         int r = cancel_poll(cancel, fd, POLLOUT, until, err);

@@ -16,8 +16,8 @@ int fd_set_nonblocking(int fd, struct err *err) CHECK_RESULT;
 
 /* Writes all of it, or fails: ERR_TIMEOUT, ERR_CANCELLED, ERR_CLOSED (peer gone), ERR_SYS.
  * Works for blocking and non-blocking sockets and pipes; never raises SIGPIPE on a socket. */
-int fd_write_all(int fd, const void *bytes, size_t n, deadline_ms until, const struct cancel *cancel,
-                 struct err *err) CHECK_RESULT;
+int fd_write_all(int fd, const void *bytes, size_t n, deadline_ms until,
+                 const struct cancel *cancel, struct err *err) CHECK_RESULT;
 
 /* Reads exactly `n` bytes; an end before that is ERR_CLOSED. */
 int fd_read_exact(int fd, void *bytes, size_t n, deadline_ms until, const struct cancel *cancel,
@@ -29,8 +29,8 @@ ssize_t fd_read_some(int fd, void *bytes, size_t n, deadline_ms until, const str
 
 /* A unix stream socket that listens at `path` (an old socket there is removed), with `mode` on the
  * inode. A path longer than sun_path allows is reached through /proc/self/fd of its folder. */
-int fd_listen_unix(const char *path, int backlog, unsigned mode, int *out_fd, struct err *err)
-    CHECK_RESULT;
+int fd_listen_unix(const char *path, int backlog, unsigned mode, int *out_fd,
+                   struct err *err) CHECK_RESULT;
 int fd_connect_unix(const char *path, int *out_fd, struct err *err) CHECK_RESULT;
 
 #endif

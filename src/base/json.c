@@ -12,8 +12,8 @@ void json_auto_decref(json_t **value) {
 
 int json_parse(struct sv text, const char *name, json_t **out, struct err *err) {
     json_error_t e;
-    json_t *value = json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY |
-                               JSON_ALLOW_NUL, &e);
+    json_t *value =
+        json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
     if (!value) {
         return err_set(err, ERR_INPUT, "%s line %d column %d: no valid JSON: %s", name, e.line,
                        e.column, e.text);

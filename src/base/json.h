@@ -36,22 +36,25 @@ json_t *json_text(struct sv text);
 /*
  * Reading an object with fixed fields. Every getter takes the object, the field and where the
  * object stands ("task.json: limits") for the message. A missing field or null leaves *out alone
- * and returns 0; a wrong type is ERR_INPUT: "task.json: limits.agent_s: want a number, got a string".
+ * and returns 0; a wrong type is ERR_INPUT: "task.json: limits.agent_s: want a number, got a
+ * string".
  */
 struct json_at {
     const json_t *object;
     const char *where;
 };
 
-int json_get_string(struct json_at at, const char *field, const char **out, struct err *err)
-    CHECK_RESULT; /* Borrowed from the object. */
-int json_get_number(struct json_at at, const char *field, double *out, struct err *err) CHECK_RESULT;
-int json_get_int(struct json_at at, const char *field, long long *out, struct err *err) CHECK_RESULT;
+int json_get_string(struct json_at at, const char *field, const char **out,
+                    struct err *err) CHECK_RESULT; /* Borrowed from the object. */
+int json_get_number(struct json_at at, const char *field, double *out,
+                    struct err *err) CHECK_RESULT;
+int json_get_int(struct json_at at, const char *field, long long *out,
+                 struct err *err) CHECK_RESULT;
 int json_get_bool(struct json_at at, const char *field, bool *out, struct err *err) CHECK_RESULT;
-int json_get_object(struct json_at at, const char *field, const json_t **out, struct err *err)
-    CHECK_RESULT;
-int json_get_array(struct json_at at, const char *field, const json_t **out, struct err *err)
-    CHECK_RESULT;
+int json_get_object(struct json_at at, const char *field, const json_t **out,
+                    struct err *err) CHECK_RESULT;
+int json_get_array(struct json_at at, const char *field, const json_t **out,
+                   struct err *err) CHECK_RESULT;
 
 /* ERR_INPUT if the object has a field that the NULL-ended list lacks; names the nearest known. */
 int json_check_fields(struct json_at at, const char *const *known, struct err *err) CHECK_RESULT;

@@ -158,10 +158,10 @@ int json_check_fields(struct json_at at, const char *const *known, struct err *e
             continue;
         }
         const char *near = json_nearest(field, known);
-        return near ? err_set(err, ERR_INPUT, "%s: unknown field '%s' (did you mean '%s'?)",
-                              at.where, field, near)
-                    : err_set(err, ERR_INPUT, "%s: unknown field '%s' (remove it)", at.where,
-                              field);
+        return near
+                   ? err_set(err, ERR_INPUT, "%s: unknown field '%s' (did you mean '%s'?)",
+                             at.where, field, near)
+                   : err_set(err, ERR_INPUT, "%s: unknown field '%s' (remove it)", at.where, field);
     }
     return 0;
 }

@@ -33,24 +33,24 @@ struct gateway_options {
     uint64_t connections_max; /* 0: 4,096. */
 };
 
-int gateway_start(const struct gateway_options *o, struct gateway **out, struct err *err)
-    CHECK_RESULT;
+int gateway_start(const struct gateway_options *o, struct gateway **out,
+                  struct err *err) CHECK_RESULT;
 uint16_t gateway_port(const struct gateway *g);
 void gateway_stop(struct gateway *g); /* Ends open calls as aborts, joins its thread. */
 
 struct gateway_session_options {
-    const char *name;              /* "<rollout>.<attempt>", in every record. */
-    const char *upstream_url;      /* ".../v1" as a rule. */
-    const char *api_key;           /* Borrowed, copied into memory of the gateway only. NULL: none. */
-    const char *key_name;          /* The name of the variable the key came from; for records. */
-    const char *model_override;    /* Sent in place of the agent's model; NULL: the agent's own. */
-    bool edits;                    /* false: bytes as the agent sent them (black_box). */
-    bool record;                   /* false: nothing of the calls is journalled. */
-    int top_logprobs;              /* Asked for if `edits`; the reference's default is 5. */
-    long long max_tokens_cap;      /* 0: none. */
-    bool disable_thinking;         /* chat_template_kwargs.enable_thinking = false, if absent. */
-    double header_timeout_s;       /* Wait for the engine's first byte; 0: none. */
-    double connect_timeout_s;      /* 0: 30. */
+    const char *name;           /* "<rollout>.<attempt>", in every record. */
+    const char *upstream_url;   /* ".../v1" as a rule. */
+    const char *api_key;        /* Borrowed, copied into memory of the gateway only. NULL: none. */
+    const char *key_name;       /* The name of the variable the key came from; for records. */
+    const char *model_override; /* Sent in place of the agent's model; NULL: the agent's own. */
+    bool edits;                 /* false: bytes as the agent sent them (black_box). */
+    bool record;                /* false: nothing of the calls is journalled. */
+    int top_logprobs;           /* Asked for if `edits`; the reference's default is 5. */
+    long long max_tokens_cap;   /* 0: none. */
+    bool disable_thinking;      /* chat_template_kwargs.enable_thinking = false, if absent. */
+    double header_timeout_s;    /* Wait for the engine's first byte; 0: none. */
+    double connect_timeout_s;   /* 0: 30. */
 };
 
 /* Journals the opening. The session's token is a fresh 128-bit secret in hex. */
@@ -61,8 +61,8 @@ const char *gateway_session_token(const struct gateway_session *s);
 /* Whoever connects to this unix socket is this session's agent (any bearer token is accepted
  * there); on TCP the agent shows the token as /s/<token>/v1 or as its bearer key. The socket's mode
  * is 0666: the folder around it is the guard. The file is removed at the session's close. */
-int gateway_session_listen_unix(struct gateway_session *s, const char *path, struct err *err)
-    CHECK_RESULT;
+int gateway_session_listen_unix(struct gateway_session *s, const char *path,
+                                struct err *err) CHECK_RESULT;
 
 struct gateway_session_stats {
     uint64_t calls;             /* Begun. */

@@ -26,8 +26,8 @@ enum journal_type {
 };
 
 /*
- * A part is a named run of raw bytes. The parts of a result are complete JSON values, spelled as the
- * engine spelled them, and become the fields of the same name in trace.jsonl: "response",
+ * A part is a named run of raw bytes. The parts of a result are complete JSON values, spelled as
+ * the engine spelled them, and become the fields of the same name in trace.jsonl: "response",
  * "logprobs", "completion_tokens", "completion_token_ids", "per_token_logps", "prompt_token_ids",
  * "usage". An intent's "agent_body" is what the agent sent, "sent_body" what went to the engine
  * where it differs (the trace's "request").
@@ -37,7 +37,8 @@ struct journal_part {
     struct sv bytes;
 };
 
-#define JOURNAL_PARTS_MAX 16 /* A result has seven; room for kept raw answers and later dialects. */
+#define JOURNAL_PARTS_MAX 16 /* A result has seven; room for kept raw answers and later dialects.  \
+                              */
 
 struct journal_record {
     enum journal_type type;
@@ -52,13 +53,13 @@ struct journal_record {
 struct journal;
 
 struct journal_options {
-    const char *dir;           /* runs/<run>/journal; made if missing. */
-    bool durable;              /* A record counts after fdatasync (by groups), else after write. */
-    uint64_t segment_bytes;    /* 0: 256 MiB. */
+    const char *dir;        /* runs/<run>/journal; made if missing. */
+    bool durable;           /* A record counts after fdatasync (by groups), else after write. */
+    uint64_t segment_bytes; /* 0: 256 MiB. */
 };
 
-int journal_open(const struct journal_options *o, struct journal **out, struct err *err)
-    CHECK_RESULT;
+int journal_open(const struct journal_options *o, struct journal **out,
+                 struct err *err) CHECK_RESULT;
 
 /* Called on the writer thread once the record counts (code 0) or could not be written (ERR_FULL,
  * ERR_SYS). Must not block. */
@@ -70,8 +71,8 @@ int journal_append(struct journal *j, const struct journal_record *r, journal_do
                    void *arg, struct err *err) CHECK_RESULT;
 
 /* The same, and waits until it counts. Not for event loops. */
-int journal_append_wait(struct journal *j, const struct journal_record *r, struct err *err)
-    CHECK_RESULT;
+int journal_append_wait(struct journal *j, const struct journal_record *r,
+                        struct err *err) CHECK_RESULT;
 
 /* Waits until all that is queued counts. */
 int journal_flush(struct journal *j, struct err *err) CHECK_RESULT;
@@ -79,14 +80,16 @@ void journal_close(struct journal *j); /* Flushes. Accepts NULL. */
 
 /*
  * Reading: every segment of every boot under DIR, also while it grows. Whole records only; a torn
- * or damaged tail ends its segment and is counted. The record's views are valid until the next call.
+ * or damaged tail ends its segment and is counted. The record's views are valid until the next
+ * call.
  */
 struct journal_reader;
 
 int journal_reader_open(const char *dir, struct journal_reader **out, struct err *err) CHECK_RESULT;
-/* 1: a record; 0: the end (a later call may find more). Record types it does not know are skipped. */
-int journal_reader_next(struct journal_reader *r, struct journal_record *out, struct err *err)
-    CHECK_RESULT;
+/* 1: a record; 0: the end (a later call may find more). Record types it does not know are skipped.
+ */
+int journal_reader_next(struct journal_reader *r, struct journal_record *out,
+                        struct err *err) CHECK_RESULT;
 unsigned journal_reader_torn(const struct journal_reader *r);
 void journal_reader_close(struct journal_reader *r);
 

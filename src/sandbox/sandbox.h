@@ -20,9 +20,8 @@
  *
  *     struct sandbox *s = NULL;
  *     r = sandbox_create(backend, &spec, deadline_in_s(120), cancel, &s, err);
- *     r = sandbox_exec(s, &(struct sandbox_exec){.shell = "make test", .timeout_s = 120}, &out, err);
- *     sandbox_kill(s, err);
- *     sandbox_free(s);
+ *     r = sandbox_exec(s, &(struct sandbox_exec){.shell = "make test", .timeout_s = 120}, &out,
+ * err); sandbox_kill(s, err); sandbox_free(s);
  */
 
 struct sandbox;
@@ -78,7 +77,7 @@ struct sandbox_exec {
 
 /* Bytes, never NULL through buf_cstr. Release with sandbox_output_deinit. */
 struct sandbox_output {
-    int exit_code; /* 128 + signal; 124 when timed out. */
+    int exit_code;  /* 128 + signal; 124 when timed out. */
     bool timed_out; /* It was killed with its children; the last line of `err` says so. */
     bool truncated;
     struct buf out;

@@ -92,8 +92,8 @@ static const struct CMUnitTest tests[] = {
                                     remove_root),
     cmocka_unit_test_setup_teardown(a_fifo_is_not_waited_for, make_root, remove_root),
     cmocka_unit_test_setup_teardown(removal_follows_no_link, make_root, remove_root),
-    cmocka_unit_test_setup_teardown(
-        removal_of_a_very_deep_tree_needs_neither_stack_nor_descriptors, make_root, remove_root),
+    cmocka_unit_test_setup_teardown(removal_of_a_very_deep_tree_needs_neither_stack_nor_descriptors,
+                                    make_root, remove_root),
     cmocka_unit_test_setup_teardown(removal_of_what_is_not_there_is_success, make_root,
                                     remove_root),
 };

@@ -22,7 +22,9 @@ static void each_invalid_byte_becomes_one_replacement(void **state) {
 
 static void a_tail_never_begins_inside_a_character(void **state) {
     (void)state;
-    struct sv tail = utf8_tail(SV("ab\xf0\x9f\x98\x80" "cd"), 4);
+    struct sv tail = utf8_tail(SV("ab\xf0\x9f\x98\x80"
+                                  "cd"),
+                               4);
     assert_int_equal(tail.n, 2);
     assert_memory_equal(tail.p, "cd", 2);
 }
