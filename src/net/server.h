@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_NET_SERVER_H
+#define SNAFFLE_NET_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/sv.h"
+#include "net/conn.h"
+#include "net/http1.h"
+#include "net/loop.h"
+
+/*
+ * A small HTTP/1.1 server: whole requests in, answers out, whole or in pieces. Keep-alive,
+ * pipelining (one at a time, in order), Expect answered with 100. Handlers run on the loop's thread
+ * and must not block; they may answer later.
+ *
+ *     static void on_request(struct exchange *x, void *arg) {
+ *         exchange_reply(x, 200, SV("application/json"), SV("{}"));
+ *     }
+ */
+struct server;
+
+/* One request and its answer. The handler's side owns it until it calls exactly one of
+ * exchange_reply, exchange_end, exchange_cut and exchange_take; also when the client has left. */
+struct exchange;
+
+#define SERVER_BODY_MAX (64u * 1024 * 1024) /* Long contexts with images pass 8 MB. */
+#define SERVER_HEAD_MS 30000                /* From a request's first byte to its head's end. */
+#define SERVER_BODY_MS 30000                /* Between two reads of a body. */
+#define SERVER_IDLE_MS 75000                /* Kept-alive without a request; nginx's default. */
+
+struct server_options {
+    const char *host; /* As in listener.h. */
+    uint16_t port;
+    const char *unix_path;
+    unsigned unix_mode;
+    size_t body_max; /* 0: SERVER_BODY_MAX. A longer body is answered 413. */
+    int64_t head_ms; /* Times: 0 takes the constant above. */
+    int64_t body_ms;
+    int64_t idle_ms;
+    void (*on_request)(struct exchange *x, void *arg);
+    void *arg; /* Kept. */
+};
+
+/* From any thread. server_free cuts every connection; handlers that still own an exchange must end
+ * it (its answers go nowhere) before the loop is freed. */
+int server_new(struct loop *l, const struct server_options *o, struct server **out,
+               struct err *err) CHECK_RESULT;
+uint16_t server_port(const struct server *s);
+void server_free(struct server *s);
+
+/* The request; valid as long as the exchange. */
+const struct http1_head *exchange_head(const struct exchange *x);
+struct sv exchange_path(const struct exchange *x);  /* Without query. */
+struct sv exchange_query(const struct exchange *x); /* Without question mark. */
+struct sv exchange_body(const struct exchange *x);
+struct loop *exchange_loop(const struct exchange *x);
+
+/* The whole answer, and the end. `content_type` may be empty. */
+void exchange_reply(struct exchange *x, int status, struct sv content_type, struct sv body);
+/* {"error": {"message": ..., "type": ..., "code": ...}} in OpenAI's form, by the error's own
+ * status. */
+void exchange_reply_err(struct exchange *x, const struct err *err);
+
+/* In pieces. Failures (the client left: ERR_CLOSED) need no care: the exchange must be ended
+ * anyhow. */
+struct server_field {
+    struct sv name, value;
+};
+int exchange_start(struct exchange *x, int status, const struct server_field *fields, size_t n,
+                   enum http1_framing framing, uint64_t length);
+int exchange_send(struct exchange *x, struct sv payload); /* One chunk if chunked. */
+int exchange_send_raw(struct exchange *x, struct sv raw); /* Bytes as they are, head or body. */
+/* Ends the answer: the last chunk if chunked; the connection is kept if both sides can. After raw
+ * bytes without exchange_start nothing is added: they have to be a whole answer. */
+void exchange_end(struct exchange *x);
+
+enum exchange_cut { EXCHANGE_CUT_FIN, EXCHANGE_CUT_RESET };
+/* Flushes what was sent, then cuts the connection in the middle of the answer. */
+void exchange_cut(struct exchange *x, enum exchange_cut how);
+
+/* Gives the connection away, after a 101 was sent raw. `early` takes bytes that came behind the
+ * request. ERR_CLOSED (and the exchange ended) when the client has left. */
+int exchange_take(struct exchange *x, struct conn **out, struct buf *early,
+                  struct err *err) CHECK_RESULT;
+
+/* Runs fn(x, arg) once after `ms`, replacing an earlier one; not after the exchange's end. */
+void exchange_after(struct exchange *x, int64_t ms, void (*fn)(struct exchange *x, void *arg),
+                    void *arg);
+/* Runs once when the client leaves before the end (its FIN counts). */
+void exchange_on_gone(struct exchange *x, void (*fn)(struct exchange *x, void *arg), void *arg);
+/* Runs each time when a queue that was full is empty again. */
+void exchange_on_drain(struct exchange *x, void (*fn)(struct exchange *x, void *arg), void *arg);
+bool exchange_is_gone(const struct exchange *x);
+bool exchange_is_full(const struct exchange *x); /* Stop sending until on_drain. */
+
+#endif
