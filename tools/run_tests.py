@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the tests of a build, counts single cases, and ends with `N passed, N failed`.
+
+run_tests.py [--full] [GROUP]...
+
+A group is a Meson suite (unit, rollout, gateway, sandbox, ...), a folder tests/GROUP with pytest
+files, or one of: lint, asan (address and undefined-behaviour sanitizers over the unit tests), tsan
+(thread sanitizer over the rooms with threads). No group: all of them. --full adds what is marked
+`long`.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import lint
+from cases import Case, FAILED, SKIPPED, closing_line, ended, junit_cases, tap_cases
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SUITES = ("unit", "rollout", "gateway", "sandbox", "server", "python", "web", "fuzz")
+SPECIAL = ("lint", "asan", "tsan")
+LONG = "long"
+OUTPUT_LINES = 60  # Of a failed program: enough for a sanitizer's report with its stack.
+SANITIZER_SLOWDOWN = 4  # Factor on time limits; the thread sanitizer is the slowest.
+FULL_SLOWDOWN = 2  # Big counts on a small machine.
+TSAN_ROOMS = ("base", "net", "journal", "gateway", "agent", "store", "train", "rollout")
+# A developer's own endpoints must not reach a test.
+FOREIGN_ENV = ("OPENAI_", "VLLM_", "HF_ROUTER_", "SNAFFLE_", "E2B_", "HF_TOKEN")
+
+
+def clean_env(extra=None):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN_ENV)}
+    env["ASAN_OPTIONS"] = "abort_on_error=0:detect_stack_use_after_return=1"
+    env["UBSAN_OPTIONS"] = "print_stacktrace=1:halt_on_error=1"
+    env["TSAN_OPTIONS"] = "halt_on_error=1:second_deadlock_stack=1"
+    env.update(extra or {})
+    return env
+
+
+class Build:
+    """A Meson build folder."""
+
+    def __init__(self, name, *options):
+        self.dir = ROOT / name
+        self.options = options
+
+    def configure(self):
+        """Sets the folder up when it is new; gives a Case when that fails."""
+        if (self.dir / "build.ninja").exists():
+            return None
+        return self._run("configure", ["meson", "setup", str(self.dir), *self.options])
+
+    def make(self, targets=()):
+        return self._run("build", ["ninja", "-C", str(self.dir), *targets])
+
+    def _run(self, what, argv):
+        log = ROOT / "build" / f"{self.dir.name}-{what}.log"
+        log.parent.mkdir(exist_ok=True)
+        with open(log, "wb") as out:
+            code = subprocess.run(argv, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT,
+                                  env=clean_env(), check=False).returncode
+        if code == 0:
+            return None
+        return Case(f"{what} of {self.dir.name}", FAILED, tail(log.read_text(errors="replace")))
+
+    def introspect(self, what):
+        out = subprocess.run(["meson", "introspect", what, str(self.dir)], cwd=ROOT, check=True,
+                             capture_output=True, text=True).stdout
+        return json.loads(out)
+
+    def tests(self):
+        tests = self.introspect("--tests")
+        for test in tests:
+            test["suite"] = {s.split(":", 1)[-1] for s in test["suite"]}
+        return tests
+
+    def targets_of(self, tests):
+        """What ninja must build for these tests."""
+        wanted = {dep for test in tests for dep in test["depends"]}
+        files = [f for t in self.introspect("--targets") if t["id"] in wanted for f in t["filename"]]
+        return [os.path.relpath(f, self.dir) for f in files]
+
+
+def tail(text, lines=OUTPUT_LINES):
+    kept = text.splitlines()[-lines:]
+    return "\n".join("    " + line for line in kept)
+
+
+def run_program(test, label, slowdown):
+    """Runs one test program; gives its cases and prints one line."""
+    started = time.monotonic()
+    limit = None if test["timeout"] <= 0 else test["timeout"] * slowdown
+    out, err, code = run_limited(test["cmd"], test["workdir"], clean_env(test["env"]), limit)
+    name = label + test["name"]
+    if test["protocol"] == "tap":
+        cases = tap_cases(name, out, code)
+    elif code == 77:  # The exit status that stands for "skipped" among programs without TAP.
+        cases = [Case(name, SKIPPED, out.strip().splitlines()[-1] if out.strip() else "")]
+    else:
+        cases = [Case(name, "passed" if code == 0 else FAILED, "" if code == 0 else ended(code))]
+    bad = [case for case in cases if case.status == FAILED]
+    if bad:
+        bad[0].detail = "\n".join(filter(None, [bad[0].detail, tail(out), tail(err)]))
+    took = time.monotonic() - started
+    print(f"{'FAIL' if bad else 'ok  '} {name} ({len(cases)} cases, {took:.1f} s)", flush=True)
+    return cases
+
+
+def run_limited(argv, cwd, env, limit_s):
+    """Output, errors and exit status; None for the status when the time limit passed."""
+    child = subprocess.Popen(argv, cwd=cwd or ROOT, env=env, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             errors="replace", start_new_session=True)
+    try:
+        out, err = child.communicate(timeout=limit_s)
+        return out, err, child.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        out, err = child.communicate()
+        return out, err, None
+
+
+def run_programs(tests, label="", slowdown=1):
+    """In parallel, and then those that must be alone."""
+    side_by_side = [t for t in tests if t["is_parallel"]]
+    alone = [t for t in tests if not t["is_parallel"]]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        found = list(pool.map(lambda t: run_program(t, label, slowdown), side_by_side))
+    found += [run_program(t, label, slowdown) for t in alone]
+    return [case for cases in found for case in cases]
+
+
+def run_main(groups, full):
+    """The plain build's programs."""
+    build = Build("build")
+    failed = build.configure() or build.make()
+    if failed:
+        return [failed]
+    tests = [t for t in build.tests()
+             if (not groups or t["suite"] & groups) and (full or LONG not in t["suite"])]
+    return run_programs(tests, slowdown=FULL_SLOWDOWN if full else 1)
+
+
+def run_sanitized(name, option, wanted):
+    """The same programs under a sanitizer, in a build folder of their own."""
+    build = Build(f"build-{name}", f"-Db_sanitize={option}", "-Db_lundef=false")
+    failed = build.configure()
+    if failed:
+        return [failed]
+    tests = [t for t in build.tests()
+             if t["protocol"] == "tap" and "unit" in t["suite"] and LONG not in t["suite"]
+             and t["depends"] and wanted(t)]
+    failed = build.make(build.targets_of(tests))
+    if failed:
+        return [failed]
+    return run_programs(tests, label=f"{name}: ", slowdown=SANITIZER_SLOWDOWN)
+
+
+def run_asan():
+    return run_sanitized("asan", "address,undefined", lambda test: True)
+
+
+def run_tsan():
+    return run_sanitized("tsan", "thread", lambda test: test["name"].split("/")[0] in TSAN_ROOMS)
+
+
+def python_groups():
+    return {p.parent.relative_to(ROOT / "tests").parts[0] for p in ROOT.glob("tests/*/test_*.py")}
+
+
+def run_python(group):
+    """pytest over tests/GROUP, in an environment of its own under build/."""
+    venv, want = ROOT / "build" / "venv", ROOT / "tests" / "requirements.txt"
+    stamp = venv / "installed.txt"
+    if not stamp.exists() or stamp.read_text() != want.read_text():
+        for argv in (["/usr/bin/python3", "-m", "venv", str(venv)],
+                     [str(venv / "bin/pip"), "install", "-q", "-r", str(want)]):
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                return [Case(f"{group}: Python packages", FAILED, tail(done.stderr))]
+        stamp.write_text(want.read_text())
+    report = ROOT / "build" / f"pytest-{group}.xml"
+    report.unlink(missing_ok=True)
+    done = subprocess.run([str(venv / "bin/python"), "-m", "pytest", "-q", f"--junitxml={report}",
+                           str(ROOT / "tests" / group)], cwd=ROOT, env=clean_env(),
+                          capture_output=True, text=True, check=False)
+    cases = junit_cases(group, report.read_text()) if report.exists() else []
+    if done.returncode != 0 and not any(case.status == FAILED for case in cases):
+        cases.append(Case(f"{group} (pytest)", FAILED, tail(done.stdout + done.stderr)))
+    print(f"{'ok  ' if done.returncode == 0 else 'FAIL'} pytest {group} ({len(cases)} cases)")
+    return cases
+
+
+def known_groups():
+    return {*SUITES, *SPECIAL} | python_groups()
+
+
+def run(groups, full):
+    cases = []
+    if not groups or groups - set(SPECIAL):
+        cases += run_main(groups, full)
+    for group in sorted(python_groups()):
+        if not groups or group in groups:
+            cases += run_python(group)
+    for name, step in (("lint", lint.run_all), ("asan", run_asan), ("tsan", run_tsan)):
+        if not groups or name in groups:
+            cases += step()
+    return cases
+
+
+def report(cases):
+    for case in cases:
+        if case.status == SKIPPED:
+            print(f"skipped: {case.name}: {case.detail or 'no reason given'}")
+    for case in cases:
+        if case.status == FAILED:
+            print(f"failed: {case.name}")
+            if case.detail:
+                print(case.detail)
+    if not cases:
+        print("no test ran: this group has none yet")
+    print(closing_line(cases), flush=True)
+    failed = any(case.status == FAILED for case in cases)
+    return 1 if failed or not cases else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="also the long ones")
+    parser.add_argument("group", nargs="*")
+    args = parser.parse_args()
+    unknown = set(args.group) - known_groups()
+    if unknown:
+        print(f"dev: error: no test group '{sorted(unknown)[0]}' (there are: "
+              f"{' '.join(sorted(known_groups()))})", file=sys.stderr)
+        return 2
+    return report(run(set(args.group), args.full))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
