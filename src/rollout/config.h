@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_ROLLOUT_CONFIG_H
+#define SNAFFLE_ROLLOUT_CONFIG_H
+
+#include <jansson.h>
+
+#include "agent/agent.h"
+#include "base/err.h"
+
+/*
+ * The agent's configuration: the reference's fields and defaults, from several layers of JSON
+ * objects. A later layer wins: objects (extra_opencode_json, extra_env) are merged key by key and
+ * deep, all else is replaced, and null puts a field back to its default (proxy_max_tokens_cap: no
+ * cap; enabled_tools, system_prompt, extra_setup_shell: none).
+ *
+ *     struct config_layer layers[] = {{file, "config.json"}, {flags, "the command line"}};
+ *     r = config_build(layers, 2, agent_opencode.default_version, &c, err);
+ *     c.agent.base_url = endpoint.base_url;   (kept: the endpoint must outlive the config)
+ */
+
+#define CONFIG_BYTES_MAX (4u << 20) /* System prompt and extra settings; a megabyte is a lot. */
+
+struct config_layer {
+    const json_t *object; /* NULL: an empty layer. */
+    const char *where;    /* For messages. */
+};
+
+struct config {
+    struct agent_config agent; /* base_url is NULL unless a layer gave it. */
+    json_t *merged;            /* What `agent` points into. Private. */
+};
+
+/* Reads a file and checks that it is an object with known fields. Gives the object. */
+int config_load(const char *path, json_t **out, struct err *err) CHECK_RESULT;
+
+/* Checks each layer by itself (messages name it), merges, fills the defaults. Borrows the layers;
+ * keeps `default_version` (the agent's pin, a static string). */
+int config_build(const struct config_layer *layers, size_t n, const char *default_version,
+                 struct config *out, struct err *err) CHECK_RESULT;
+
+/* Gives all fields as they hold, but api_key and the values of extra_env: safe to print and store.
+ * NULL: no memory. */
+json_t *config_to_json(const struct config *c);
+
+void config_deinit(struct config *c);
+
+extern const char *const config_fields[]; /* NULL-ended; for flags of the same names. */
+
+#endif
