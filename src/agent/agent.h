@@ -43,6 +43,8 @@ struct agent_job {
     const char *program;  /* The agent's program inside: see agent_plan.mount_path. */
     const char *title;    /* The rollout's name, for agents that would ask a model for one. */
     double deadline_unix; /* SNAFFLE_DEADLINE; 0: none. */
+    long long
+        context_tokens; /* The model's context window, where the endpoint tells; 0: unknown. */
 };
 
 struct agent_file {
@@ -56,6 +58,7 @@ struct agent_plan {
     struct agent_file *files;
     size_t n_files;
     char **argv;    /* NULL-ended; no shell in between. */
+    char *input;    /* What its stdin gives before it ends; NULL: /dev/null. */
     char **env;     /* NULL-ended NAME=value. */
     char *cwd;      /* <home>/workdir */
     char *log_path; /* <home>/logs/agent/opencode.jsonl */
