@@ -37,8 +37,9 @@ struct journal_part {
     struct sv bytes;
 };
 
-#define JOURNAL_PARTS_MAX 16 /* A result has seven; room for kept raw answers and later dialects.  \
-                              */
+#define JOURNAL_PARTS_MAX                                                                          \
+    16 /* A result has seven; room for kept raw answers and later dialects.                        \
+        */
 
 struct journal_record {
     enum journal_type type;
@@ -66,7 +67,8 @@ int journal_open(const struct journal_options *o, struct journal **out,
 typedef void (*journal_done_fn)(void *arg, int code);
 
 /* Copies the record (encoding it on the caller's thread) and queues it. `done` may be NULL. Over
- * 256 MiB queued is ERR_LIMIT, and after a failed write every append is ERR_FULL or ERR_SYS. */
+ * 256 MiB queued is ERR_LIMIT. After a failed write appends are refused with its code (ERR_FULL,
+ * ERR_SYS), but for one a second that is tried: once it can be written all is well again. */
 int journal_append(struct journal *j, const struct journal_record *r, journal_done_fn done,
                    void *arg, struct err *err) CHECK_RESULT;
 
@@ -80,8 +82,8 @@ void journal_close(struct journal *j); /* Flushes. Accepts NULL. */
 
 /*
  * Reading: every segment of every boot under DIR, also while it grows. Whole records only; a torn
- * or damaged tail ends its segment and is counted. The record's views are valid until the next
- * call.
+ * or damaged end of a segment, and a record with a damaged body, are counted. The record's views
+ * are valid until the next call. A segment of another major version is ERR_UNSUPPORTED.
  */
 struct journal_reader;
 
@@ -91,6 +93,19 @@ int journal_reader_open(const char *dir, struct journal_reader **out, struct err
 int journal_reader_next(struct journal_reader *r, struct journal_record *out,
                         struct err *err) CHECK_RESULT;
 unsigned journal_reader_torn(const struct journal_reader *r);
+
+/* From now on only records of this session are given; the bodies of others are not read. */
+int journal_reader_only(struct journal_reader *r, struct sv session, struct err *err) CHECK_RESULT;
+
+/* Where the record stands that was given last, and that record again. */
+struct journal_place {
+    unsigned segment;
+    uint64_t offset;
+};
+struct journal_place journal_reader_place(const struct journal_reader *r);
+int journal_reader_at(struct journal_reader *r, struct journal_place place,
+                      struct journal_record *out, struct err *err) CHECK_RESULT;
+
 void journal_reader_close(struct journal_reader *r);
 
 #endif

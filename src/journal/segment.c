@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "journal/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "journal/format.h"
+
+static int failed(const struct segment *s, int errnum, const char *what, struct err *err) {
+    bool full = errnum == ENOSPC || errnum == EDQUOT || errnum == EFBIG;
+    return err_sys(err, full ? ERR_FULL : ERR_SYS, errnum, "cannot %s the journal '%s'", what,
+                   s->boot->path);
+}
+
+void segment_end(struct segment *s) {
+    if (s->fd >= 0) {
+        close(s->fd);
+    }
+    s->fd = -1;
+}
+
+static int write_header(struct segment *s, struct err *err) {
+    AUTO_BUF struct buf header = {0};
+    if (format_add_segment_header(s->boot->name, &header) < 0) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    size_t at = 0;
+    while (at < header.len) {
+        ssize_t n = pwrite(s->fd, header.data + at, header.len - at, (off_t)at);
+        if (n < 0 && errno != EINTR) {
+            return failed(s, errno, "write", err);
+        }
+        at += n > 0 ? (size_t)n : 0;
+    }
+    if (s->durable && (fsync(s->fd) < 0 || fsync(s->boot->fd) < 0)) {
+        return failed(s, errno, "sync", err);
+    }
+    s->bytes = header.len;
+    return 0;
+}
+
+int segment_begin(struct segment *s, struct err *err) {
+    segment_end(s);
+    char name[32];
+    snprintf(name, sizeof name, "%06u.log", s->number + 1);
+    s->fd = openat(s->boot->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (s->fd < 0) {
+        return failed(s, errno, "begin a segment of", err);
+    }
+    int r = write_header(s, err);
+    if (r < 0) {
+        segment_end(s);
+        unlinkat(s->boot->fd, name, 0); /* Else each try on a full disk would leave one. */
+        return r;
+    }
+    s->number++;
+    return 0;
+}
+
+bool segment_fits(const struct segment *s, uint64_t n) {
+    return s->fd >= 0 && s->bytes < s->bytes_max && n <= s->bytes_max - s->bytes;
+}
+
+/* How far a batch has come: whole records, and bytes of the next. */
+struct progress {
+    unsigned whole;
+    size_t part;
+};
+
+static void advance(struct progress *p, struct iovec *records, unsigned n, size_t written) {
+    while (p->whole < n && written >= records[p->whole].iov_len) {
+        written -= records[p->whole].iov_len;
+        p->whole++;
+        p->part = 0;
+    }
+    if (p->whole < n) {
+        struct iovec *next = &records[p->whole];
+        next->iov_base = (char *)next->iov_base + written;
+        next->iov_len -= written;
+        p->part += written;
+    }
+}
+
+/* Cuts off a record that is there in part only. Where that fails no more is written behind it. */
+static void cut_back(struct segment *s) {
+    if (ftruncate(s->fd, (off_t)s->bytes) < 0) {
+        segment_end(s);
+    }
+}
+
+/* What a failed sync leaves on the disk is not known: then none of the batch counts. */
+static int sync_batch(struct segment *s, unsigned *whole, int r, struct err *err) {
+    if (s->fd >= 0 && fdatasync(s->fd) == 0) {
+        return r;
+    }
+    r = s->fd >= 0 ? failed(s, errno, "sync", err) : r;
+    *whole = 0;
+    segment_end(s);
+    return r;
+}
+
+int segment_write(struct segment *s, struct iovec *records, unsigned n, unsigned *whole,
+                  struct err *err) {
+    struct progress p = {0};
+    int r = 0;
+    while (p.whole < n && r == 0) {
+        off_t at = (off_t)(s->bytes + p.part);
+        ssize_t got = pwritev(s->fd, records + p.whole, (int)(n - p.whole), at);
+        if (got > 0) {
+            size_t before = p.part;
+            advance(&p, records, n, (size_t)got);
+            s->bytes += (uint64_t)got + before - p.part;
+        } else if (got == 0 || errno != EINTR) {
+            r = failed(s, got == 0 ? EIO : errno, "write", err);
+            cut_back(s);
+        }
+    }
+    *whole = p.whole;
+    return s->durable && p.whole > 0 ? sync_batch(s, whole, r, err) : r;
+}

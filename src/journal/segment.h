@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_JOURNAL_SEGMENT_H
+#define SNAFFLE_JOURNAL_SEGMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/err.h"
+#include "journal/boot.h"
+
+/* The writing end of a boot's segments. Used by one thread. */
+struct segment {
+    const struct boot *boot; /* Keeps. */
+    bool durable;
+    uint64_t bytes_max; /* A segment that has as many is closed. */
+    int fd;             /* -1: the next write begins a segment. */
+    unsigned number;
+    uint64_t bytes; /* Of whole records and the header. */
+};
+
+/* Begins the next segment. */
+int segment_begin(struct segment *s, struct err *err) CHECK_RESULT;
+
+/* Whether a record of `n` bytes goes into this segment. */
+bool segment_fits(const struct segment *s, uint64_t n);
+
+/* Writes the records (one each iovec, which is used up), and syncs them if durable. *whole: how
+ * many count; on failure (ERR_FULL, ERR_SYS) the rest is cut away, or the segment given up. */
+int segment_write(struct segment *s, struct iovec *records, unsigned n, unsigned *whole,
+                  struct err *err) CHECK_RESULT;
+
+void segment_end(struct segment *s); /* Closes. */
+
+#endif
