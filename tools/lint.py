@@ -21,8 +21,14 @@ TIDY_EXTRA = "-enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from
 BANNED = ("strcpy strcat strncpy strncat sprintf vsprintf strtok strtok_r atoi atol atoll sscanf "
           "gets mktemp tmpnam system popen alloca").split()
 BANNED_CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
-# Folders of one machine, which mean nothing on another. Folders of Debian itself are fine.
-MACHINE_PATH = re.compile(r"(?<![\w.~$}>/-])/(?:work|home/(?!user\b)\w+|root|Users|mnt|media)/\w")
+# Folders of one machine, which mean nothing on another: a person's home, a mount, and the folder
+# at the file system's root in which this clone lies. Folders that every Debian has are fine.
+EVERYWHERE = {"bin", "boot", "dev", "etc", "home", "lib", "opt", "proc", "run", "sbin", "srv", "sys",
+              "tmp", "usr", "var"}
+CLONE_TOP = {part for part in ROOT.parts[1:2] if part not in EVERYWHERE}
+MACHINE_PATH = re.compile(r"(?<![\w.~$}>/-])/(?:home/(?!user\b)\w+|"
+                          + "|".join(sorted({"root", "Users", "mnt", "media"} | CLONE_TOP))
+                          + r")/\w")
 MAN_WARNINGS = "error"  # At `warning` scdoc's own output is never clean.
 
 
@@ -88,7 +94,7 @@ def check_paths():
     """paths: no tracked text file names a folder of one machine"""
     found = []
     for name in tracked(""):
-        if name.startswith("fuzz/corpus/") or name == "tools/lint.py":
+        if name.startswith("fuzz/corpus/"):
             continue
         data = (ROOT / name).read_bytes()
         if b"\0" in data[:8000]:
