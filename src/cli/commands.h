@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_CLI_COMMANDS_H
+#define SNAFFLE_CLI_COMMANDS_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "cli/option.h"
+
+/* Every command, in the order of the help; NULL-ended. */
+extern const struct command *const commands[];
+
+/* By the first one or two words of argv; *words gets how many named it. NULL: none. */
+const struct command *command_find(size_t argc, char *const *argv, size_t *words);
+
+/* "usage: ..." with options and notes, wrapped to the terminal. */
+void command_print_help(const struct command *c, FILE *stream);
+void commands_print_help(FILE *stream);
+
+/* The tables as JSON, for the man pages' check and for tools. */
+json_t *commands_to_json(void);
+
+/* The completion script of a shell: completion_bash and so on; `stream` gets it. */
+void completion_bash(FILE *stream);
+void completion_zsh(FILE *stream);
+void completion_fish(FILE *stream);
+
+extern const struct command command_run;
+extern const struct command command_ls;
+extern const struct command command_show;
+extern const struct command command_trace;
+extern const struct command command_doctor;
+extern const struct command command_agent_install;
+extern const struct command command_agent_ls;
+extern const struct command command_gc;
+extern const struct command command_sandbox_ls;
+extern const struct command command_completion;
+extern const struct command command_help;
+
+#endif
