@@ -31,7 +31,7 @@ struct endpoint_args {
     const char *kind; /* NULL or "": none, then base_url and model are required. */
     const char *base_url;
     const char *api_key;     /* The key itself. */
-    const char *api_key_env; /* Or the variable that holds it; it must be set. */
+    const char *api_key_env; /* The variable that holds it, which must be set; wins. */
     const char *model;
     const bool *disable_thinking; /* NULL: not said. */
 };

@@ -38,8 +38,8 @@ int config_load(const char *path, json_t **out, struct err *err) CHECK_RESULT;
 int config_build(const struct config_layer *layers, size_t n, const char *default_version,
                  struct config *out, struct err *err) CHECK_RESULT;
 
-/* Gives all fields as they hold, but api_key and the values of extra_env: safe to print and store.
- * NULL: no memory. */
+/* Gives all fields as they hold, but api_key, and extra_env as its names alone (extra_env_names):
+ * to print and store. NULL: no memory. */
 json_t *config_to_json(const struct config *c);
 
 void config_deinit(struct config *c);
