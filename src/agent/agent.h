@@ -40,7 +40,7 @@ struct agent_job {
     const char *instruction;
     const char *base_url; /* What the agent is told: http://127.0.0.1:7000/v1 */
     const char *api_key;  /* The rollout's token. */
-    const char *program;  /* The agent's program inside: see agent_plan.mount_path. */
+    const char *program;  /* Inside; NULL: the agent's own program_path. */
     const char *title;    /* The rollout's name, for agents that would ask a model for one. */
     double deadline_unix; /* SNAFFLE_DEADLINE; 0: none. */
     long long
@@ -59,9 +59,9 @@ struct agent_plan {
     size_t n_files;
     char **argv;    /* NULL-ended; no shell in between. */
     char *input;    /* What its stdin gives before it ends; NULL: /dev/null. */
-    char **env;     /* NULL-ended NAME=value. */
-    char *cwd;      /* <home>/workdir */
-    char *log_path; /* <home>/logs/agent/opencode.jsonl */
+    char **env;     /* NULL-ended NAME=value: all of it, nothing is inherited. */
+    char *cwd;      /* <home>/workdir; made before the start, if need be. */
+    char *log_path; /* <home>/logs/agent/opencode.jsonl: its stdout and stderr. */
 };
 
 void agent_plan_deinit(struct agent_plan *p);
@@ -70,8 +70,9 @@ void agent_plan_deinit(struct agent_plan *p);
 enum agent_call { AGENT_CALL_MAIN, AGENT_CALL_TITLE, AGENT_CALL_SUMMARY, AGENT_CALL_SUBAGENT };
 
 struct agent {
-    const char *name;       /* "opencode" */
-    const char *mount_path; /* Where its program is mounted inside, read-only. */
+    const char *name;         /* "opencode" */
+    const char *mount_path;   /* Its installed folder is mounted here inside, read-only. */
+    const char *program_path; /* Where its program then is. */
     const char *default_version;
     bool must_call; /* A run without a model call is a failure (agent_no_calls). */
     int (*plan)(const struct agent_config *config, const struct agent_job *job,

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_AGENT_PLAN_H
+#define SNAFFLE_AGENT_PLAN_H
+
+#include "agent/agent.h"
+#include "base/buf.h"
+
+/* Filling an agent_plan. Every function copies what it is given; out of memory is their one error.
+ */
+
+/* Adds a file below `home`. */
+int plan_add_file(struct agent_plan *p, const char *home, const char *rest, struct sv content,
+                  struct err *err) CHECK_RESULT;
+int plan_add_arg(struct agent_plan *p, const char *arg, struct err *err) CHECK_RESULT;
+/* NAME=value; an earlier line of that name goes. */
+int plan_set_env(struct agent_plan *p, const char *name, const char *value,
+                 struct err *err) CHECK_RESULT;
+/* `out` is one of the plan's own fields; gives "<home><rest>". */
+int plan_set_path(char **out, const char *home, const char *rest, struct err *err) CHECK_RESULT;
+
+/* ERR_INPUT unless it is absolute, of letters, digits and "._-/" only: it stands in configuration
+ * texts that have a substitution syntax of their own. */
+int plan_check_home(const char *home, struct err *err) CHECK_RESULT;
+
+#endif
