@@ -6,12 +6,15 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 struct cancel {
     atomic_bool thrown;
-    int fd;
+    int fd;                      /* Readable once thrown. */
+    int any_fd;                  /* An epoll set of `fd` and the parent's; -1 without a parent. */
+    const struct cancel *parent; /* Or NULL. */
 };
 
 int cancel_new(struct cancel **out, struct err *err) {
@@ -24,12 +27,39 @@ int cancel_new(struct cancel **out, struct err *err) {
         free(c);
         return err_sys(err, ERR_SYS, errno, "cannot make an event descriptor");
     }
+    c->any_fd = -1;
+    *out = c;
+    return 0;
+}
+
+int cancel_new_under(const struct cancel *parent, struct cancel **out, struct err *err) {
+    struct cancel *c = NULL;
+    int r = cancel_new(&c, err);
+    if (r < 0) {
+        return r;
+    }
+    if (!parent) {
+        *out = c;
+        return 0;
+    }
+    c->parent = parent;
+    c->any_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event readable = {.events = EPOLLIN};
+    if (c->any_fd < 0 || epoll_ctl(c->any_fd, EPOLL_CTL_ADD, c->fd, &readable) < 0 ||
+        epoll_ctl(c->any_fd, EPOLL_CTL_ADD, cancel_fd(parent), &readable) < 0) {
+        r = err_sys(err, ERR_SYS, errno, "cannot make a set of descriptors");
+        cancel_free(c);
+        return r;
+    }
     *out = c;
     return 0;
 }
 
 void cancel_free(struct cancel *c) {
     if (c) {
+        if (c->any_fd >= 0) {
+            close(c->any_fd);
+        }
         close(c->fd);
         free(c);
     }
@@ -46,11 +76,19 @@ void cancel_throw(struct cancel *c) {
 }
 
 bool cancel_thrown(const struct cancel *c) {
-    return c && atomic_load(&c->thrown);
+    for (; c; c = c->parent) {
+        if (atomic_load(&c->thrown)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int cancel_fd(const struct cancel *c) {
-    return c ? c->fd : -1;
+    if (!c) {
+        return -1;
+    }
+    return c->any_fd >= 0 ? c->any_fd : c->fd;
 }
 
 int cancel_poll(const struct cancel *c, int fd, short events, deadline_ms until, struct err *err) {

@@ -10,12 +10,15 @@
 /*
  * A switch that another thread (or a signal handler) throws to end waits. cancel_fd becomes
  * readable once thrown and stays so; it can be polled by any number of waiters. All functions but
- * _new and _free may be called from any thread; cancel_throw also from a signal handler.
- * Functions that take a `struct cancel *` borrow it and accept NULL (never cancelled).
+ * those that make and free it may be called from any thread; cancel_throw also from a signal
+ * handler. Functions that take a `struct cancel *` borrow it and accept NULL (never cancelled).
  */
 struct cancel;
 
 int cancel_new(struct cancel **out, struct err *err) CHECK_RESULT;
+/* A switch that counts as thrown also when `parent` is, which must outlive it. NULL: no parent. */
+int cancel_new_under(const struct cancel *parent, struct cancel **out,
+                     struct err *err) CHECK_RESULT;
 void cancel_free(struct cancel *c);
 void cancel_throw(struct cancel *c);
 bool cancel_thrown(const struct cancel *c);
