@@ -47,3 +47,24 @@ struct sv utf8_tail(struct sv v, size_t bytes_max) {
     }
     return tail;
 }
+
+struct sv utf8_first(struct sv v, size_t count) {
+    struct sv rest = v;
+    for (; count > 0 && rest.n > 0; count--) {
+        size_t n = utf8_sequence(rest);
+        rest = sv_cut(rest, n == 0 ? 1 : n);
+    }
+    return (struct sv){v.p, v.n - rest.n};
+}
+
+struct sv utf8_last(struct sv v, size_t count) {
+    size_t start = v.n;
+    for (; count > 0 && start > 0; count--) {
+        size_t back = 1;
+        while (back < 4 && back < start && ((unsigned char)v.p[start - back] & 0xc0) == 0x80) {
+            back++;
+        }
+        start -= utf8_sequence(sv_cut((struct sv){v.p, start}, start - back)) == back ? back : 1;
+    }
+    return sv_cut(v, start);
+}

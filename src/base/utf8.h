@@ -15,4 +15,8 @@ int utf8_clean(struct sv v, struct buf *out) CHECK_RESULT;
 /* The longest tail of at most `bytes_max` bytes that does not begin inside a sequence. */
 struct sv utf8_tail(struct sv v, size_t bytes_max);
 
+/* The last, or the first, `count` characters (each invalid byte counts as one). */
+struct sv utf8_last(struct sv v, size_t count);
+struct sv utf8_first(struct sv v, size_t count);
+
 #endif

@@ -29,6 +29,7 @@ enum rollout_phase {
 };
 
 const char *rollout_phase_name(enum rollout_phase phase); /* "create" */
+const char *rollout_phase_text(enum rollout_phase phase); /* "creating sandbox" */
 
 /* Something happened, or (in the agent's phase) a second went by. */
 struct rollout_event {

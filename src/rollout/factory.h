@@ -34,7 +34,7 @@ enum rollout_verify_on {
     ROLLOUT_VERIFY_CLEAN, /* Only after an agent that ended by itself with exit code 0. */
 };
 
-/* Seconds; 0 stands for the default that is named. A task's own limits win. */
+/* Seconds; 0 stands for the task's own limit, and without one for the default that is named. */
 struct rollout_limits {
     double create_s;         /* 120 */
     double install_s;        /* 240 */
@@ -59,8 +59,11 @@ struct rollout_options {
     bool keep_raw;        /* Journal the engine's raw answers. */
     bool durable;         /* Journal records count after fdatasync. */
     bool strict;          /* Refuse what the backend can't enforce. */
-    bool require_calls;   /* A run without a model call fails, whatever the agent says of itself. */
-    bool setup_offline;   /* No outside network for setup unless the task asks for it. */
+    bool
+        logprobs_processed; /* The engine's log-probabilities are those it sampled from (vLLM's
+                               --logprobs-mode processed_logprobs), so any sampling is trainable. */
+    bool require_calls; /* A run without a model call fails, whatever the agent says of itself. */
+    bool setup_offline; /* No outside network for setup unless the task asks for it. */
     enum rollout_verify_on verify_on;
     unsigned create_attempts; /* 0: 3. */
     double create_backoff_s;  /* 0: 2; doubles with each attempt. */
@@ -73,6 +76,12 @@ struct rollout_options {
  * it). */
 int rollout_factory_new(const struct rollout_options *o, struct rollout_factory **out,
                         struct err *err) CHECK_RESULT;
+
+/* Whether something answers at the model's endpoint: ERR_ENVIRONMENT when not. Any HTTP answer
+ * will do; the key is not sent. For callers that want to know before the first rollout. */
+int rollout_factory_check_endpoint(const struct rollout_factory *f, const struct cancel *cancel,
+                                   struct err *err) CHECK_RESULT;
+
 const char *rollout_factory_run(const struct rollout_factory *f);
 
 /* Accepts NULL. Every session was freed before. */
@@ -81,8 +90,9 @@ void rollout_factory_free(struct rollout_factory *f);
 /*
  * Gives a session whose sandbox stands, with its files placed and its setup done; the agent is not
  * started. A sandbox that does not come up is tried again (create_attempts), each failed one being
- * torn down before the next; the first error is the one told. Nothing is left behind on failure.
- * `control` may be NULL.
+ * torn down before the next; the first error is the one told. On failure nothing is left behind but
+ * the rollout's folder with its result. With an attempt N > 1 what stands there moves to
+ * attempts/N-1/. Keeps `task` until the session is freed; `names` and `control` may be NULL.
  */
 int rollout_factory_create(struct rollout_factory *f, const struct task *task,
                            const struct rollout_names *names, const struct rollout_control *control,

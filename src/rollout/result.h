@@ -19,7 +19,8 @@ struct rollout_result {
     const char *error;  /* One line, or NULL. */
     bool has_reward;
     double reward;
-    char *dir; /* runs/<run>/<rollout>; owned; NULL if nothing was written. */
+    char *dir;  /* runs/<run>/<rollout>; owned. */
+    bool lacks; /* It failed because this machine lacks something. */
 };
 
 void rollout_result_deinit(struct rollout_result *r);

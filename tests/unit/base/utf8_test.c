@@ -29,9 +29,25 @@ static void a_tail_never_begins_inside_a_character(void **state) {
     assert_memory_equal(tail.p, "cd", 2);
 }
 
+static void first_and_last_count_characters_not_bytes(void **state) {
+    (void)state;
+    struct sv v = SV("a\xc3\xa9\xf0\x9f\x98\x80\xff\xe2\x82");
+    assert_int_equal(utf8_first(v, 0).n, 0);
+    assert_int_equal(utf8_first(v, 2).n, 3);
+    assert_int_equal(utf8_first(v, 3).n, 7);
+    assert_int_equal(utf8_first(v, 100).n, v.n);
+    assert_int_equal(utf8_last(v, 0).n, 0);
+    assert_int_equal(utf8_last(v, 2).n, 2);
+    assert_int_equal(utf8_last(v, 3).n, 3);
+    assert_int_equal(utf8_last(v, 4).n, 7);
+    assert_int_equal(utf8_last(v, 5).n, 9);
+    assert_int_equal(utf8_last(v, 100).n, v.n);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(surrogates_and_overlong_forms_are_no_sequences),
     cmocka_unit_test(each_invalid_byte_becomes_one_replacement),
+    cmocka_unit_test(first_and_last_count_characters_not_bytes),
     cmocka_unit_test(a_tail_never_begins_inside_a_character),
 };
 

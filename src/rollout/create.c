@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "rollout/session_impl.h"
+
+#define CREATE_ATTEMPTS                                                                            \
+    3 /* As the reference: creation is the flakiest step of a remote backend.                      \
+       */
+#define CREATE_BACKOFF_S 2.0
+#define READY_S 30 /* The first command of a fresh sandbox. */
+
+bool session_has_setup(const struct rollout_session *s) {
+    return s->task->n_setup > 0 || s->factory->o.config->extra_setup_shell;
+}
+
+enum sandbox_network session_network(const struct rollout_session *s, enum task_phase phase) {
+    const struct task_network *own = &s->task->network[phase];
+    if (phase == TASK_SETUP && s->factory->o.setup_offline && !own->given) {
+        return session_network(s, TASK_AGENT);
+    }
+    return own->word;
+}
+
+void session_spec(const struct rollout_session *s, enum task_phase phase,
+                  enum sandbox_network network, struct sandbox_mount *mount,
+                  struct sandbox_spec *out) {
+    const struct rollout_factory *f = s->factory;
+    bool mounted = f->program && phase != TASK_VERIFY; /* The verifier has no use for it. */
+    if (mounted) {
+        *mount = (struct sandbox_mount){.host_path = f->program, .path = f->agent->mount_path};
+    }
+    *out = (struct sandbox_spec){
+        .owner = f->owner,
+        .run = f->run,
+        .rollout = s->rollout,
+        .lifetime_s = rollout_budget_lifetime_s(&s->budget),
+        .home = f->o.config->sandbox_home,
+        .network = network,
+        .limits = {.memory_mb = s->task->limits.memory_mb,
+                   .processes = s->task->limits.processes,
+                   .disk_mb = s->task->limits.disk_mb},
+        .mounts = mount,
+        .n_mounts = mounted ? 1 : 0,
+        .strict = f->o.strict,
+    };
+}
+
+/* Makes the folders that everything else is placed in; also the proof that commands run. */
+static int make_folders(struct sandbox *sandbox, const struct cancel *cancel, struct err *err) {
+    const char *argv[] = {"mkdir", "-p", "workdir", "task", "logs/agent", "logs/verifier", NULL};
+    struct sandbox_output out = {0};
+    int r = sandbox_exec(sandbox,
+                         &(struct sandbox_exec){.argv = argv,
+                                                .clean = true,
+                                                .cwd = sandbox_home(sandbox),
+                                                .timeout_s = READY_S,
+                                                .cancel = cancel},
+                         &out, err);
+    if (r >= 0 && out.exit_code != 0) {
+        r = err_set(err, ERR_SYS, "the sandbox does not come up: mkdir gave %d: %.200s",
+                    out.exit_code, buf_cstr(&out.err));
+    }
+    sandbox_output_deinit(&out);
+    return r;
+}
+
+/* One attempt; leaves nothing behind when it fails, and its own error stands. */
+static int create_once(struct rollout_session *s, enum task_phase phase,
+                       enum sandbox_network network, deadline_ms until, struct err *err) {
+    struct sandbox_mount mount;
+    struct sandbox_spec spec;
+    session_spec(s, phase, network, &mount, &spec);
+    struct sandbox *sandbox = NULL;
+    int r = sandbox_create(s->factory->backend, &spec, until, s->stop, &sandbox, err);
+    if (r < 0) {
+        return r;
+    }
+    r = make_folders(sandbox, s->stop, err);
+    if (r < 0) {
+        struct err ignored = {0};
+        if (sandbox_kill(sandbox, &ignored) < 0) {
+            log_warning("%s: cannot tear down a sandbox that did not come up: %s", s->name,
+                        ignored.msg);
+        }
+        sandbox_free(sandbox);
+        return r;
+    }
+    s->sandbox = sandbox;
+    s->network = network;
+    snprintf(s->sandbox_id, sizeof s->sandbox_id, "%s", sandbox_id(sandbox));
+    return 0;
+}
+
+/* An outside network that this machine can't give is done without, and said, unless `strict`. */
+static int create_or_offline(struct rollout_session *s, enum task_phase phase,
+                             enum sandbox_network network, deadline_ms until, struct err *err) {
+    int r = create_once(s, phase, network, until, err);
+    bool cannot = r == ERR_UNSUPPORTED || r == ERR_ENVIRONMENT;
+    if (!cannot || phase != TASK_SETUP || network != SANDBOX_NETWORK_FULL || s->factory->o.strict) {
+        return r;
+    }
+    struct err first = *err;
+    r = create_once(s, phase, SANDBOX_NETWORK_MODEL, until, err);
+    if (r < 0) {
+        return r;
+    }
+    session_finding(s, "setup_offline", "setup has no outside network: %s", first.msg);
+    *err = (struct err){0};
+    return 0;
+}
+
+static bool may_try_again(int code) {
+    return code != ERR_CANCELLED && code != ERR_ENVIRONMENT && code != ERR_UNSUPPORTED &&
+           code != ERR_INPUT && code != ERR_NOMEM;
+}
+
+int session_create_sandbox(struct rollout_session *s, struct err *err) {
+    const struct rollout_options *o = &s->factory->o;
+    enum task_phase phase = session_has_setup(s) ? TASK_SETUP : TASK_AGENT;
+    unsigned attempts = o->create_attempts ? o->create_attempts : CREATE_ATTEMPTS;
+    double backoff_s = o->create_backoff_s > 0 ? o->create_backoff_s : CREATE_BACKOFF_S;
+    deadline_ms until = session_deadline(s, ROLLOUT_PHASE_CREATE);
+    struct err first = {0};
+    for (unsigned n = 1;; n++) {
+        struct err e = {0};
+        int r = create_or_offline(s, phase, session_network(s, phase), until, &e);
+        if (r >= 0) {
+            return 0;
+        }
+        if (n == 1 || r == ERR_CANCELLED) {
+            first = e;
+        }
+        if (n == attempts || !may_try_again(r) || deadline_passed(until)) {
+            break;
+        }
+        session_say(s, NULL, "sandbox did not come up (attempt %u of %u): %s", n, attempts, e.msg);
+        if (cancel_sleep(s->stop, deadline_min(until, deadline_in_s(backoff_s)), &e) < 0) {
+            first = e;
+            break;
+        }
+        backoff_s *= 2;
+    }
+    if (err) {
+        *err = first;
+    }
+    return first.code;
+}
+
+/* The sandbox of the agent's phase, if setup ran in one of another kind. */
+static int to_agent_phase(struct rollout_session *s, struct err *err) {
+    enum sandbox_network network = session_network(s, TASK_AGENT);
+    if (s->network == network) {
+        return 0;
+    }
+    struct sandbox_mount mount;
+    struct sandbox_spec spec;
+    session_spec(s, TASK_AGENT, network, &mount, &spec);
+    int r =
+        sandbox_restart(s->sandbox, &spec, session_deadline(s, ROLLOUT_PHASE_CREATE), s->stop, err);
+    if (r >= 0) {
+        s->network = network;
+    }
+    return r;
+}
+
+int session_prepare(struct rollout_session *s, struct err *err) {
+    session_phase(s, ROLLOUT_PHASE_CREATE);
+    session_say(s, NULL, "creating %s sandbox", s->factory->backend->name);
+    int r = session_create_sandbox(s, err);
+    if (r < 0) {
+        return session_fail(s, ROLLOUT_PHASE_CREATE, err);
+    }
+    session_say(s, NULL, "sandbox ready: %s", s->sandbox_id);
+    session_phase(s, ROLLOUT_PHASE_INSTALL);
+    r = session_place(s, err);
+    if (r < 0) {
+        return session_fail(s, ROLLOUT_PHASE_INSTALL, err);
+    }
+    if (session_has_setup(s)) {
+        session_phase(s, ROLLOUT_PHASE_SETUP);
+        r = session_setup(s, err);
+        if (r < 0) {
+            return session_fail(s, ROLLOUT_PHASE_SETUP, err);
+        }
+        r = to_agent_phase(s, err);
+        if (r < 0) {
+            return session_fail(s, ROLLOUT_PHASE_CREATE, err);
+        }
+    }
+    session_phase_end(s);
+    s->isolation = sandbox_isolation(s->sandbox);
+    return 0;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rollout/factory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/install.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "net/http_client.h"
+#include "rollout/factory_impl.h"
+#include "rollout/session_impl.h"
+
+#define ENDPOINT_CHECK_S 10 /* A name look-up and a TLS handshake over a bad line. */
+
+static int find_backend(struct rollout_factory *f, struct err *err) {
+    const char *name = f->o.backend ? f->o.backend : "local";
+    f->backend = f->o.using ? f->o.using : sandbox_backend_find(name);
+    if (!f->backend) {
+        const char *near = json_nearest(name, sandbox_backend_names);
+        return err_set(err, ERR_INPUT, "backend: '%s' is not known (did you mean '%s'?)", name,
+                       near ? near : sandbox_backend_names[0]);
+    }
+    return f->backend->check ? f->backend->check(err) : 0;
+}
+
+static int find_agent(struct rollout_factory *f, struct err *err) {
+    const char *name = f->o.agent ? f->o.agent : "opencode";
+    f->agent = f->o.running ? f->o.running : agent_find(name);
+    if (!f->agent) {
+        const char *near = json_nearest(name, agent_names);
+        return err_set(err, ERR_INPUT, "agent: '%s' is not known (did you mean '%s'?)", name,
+                       near ? near : agent_names[0]);
+    }
+    if (!f->agent->mount_path) {
+        return 0;
+    }
+    return agent_installed(f->agent, f->o.config->opencode_version, &f->program, &f->version, err);
+}
+
+static int check_config(const struct agent_config *c, struct err *err) {
+    if (!c || !c->base_url || !*c->base_url) {
+        return err_set(err, ERR_INPUT, "no base_url: give a model endpoint");
+    }
+    if (!c->model || !*c->model) {
+        return err_set(err, ERR_INPUT, "no model: name the model to ask for");
+    }
+    return 0;
+}
+
+static int take_names(struct rollout_factory *f, struct err *err) {
+    char host[128] = "";
+    (void)gethostname(host, sizeof host - 1); /* Only part of a label. */
+    AUTO_FREE char *owner = mem_printf("%s-%ld", host[0] ? host : "host", (long)getpid());
+    if (!owner) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    snprintf(f->owner, sizeof f->owner, "%s", owner);
+    store_name_from(owner, 0, f->owner);
+    if (!f->o.run) {
+        store_new_run_name(f->run);
+        return 0;
+    }
+    int r = store_check_name("run", f->o.run, err);
+    snprintf(f->run, sizeof f->run, "%s", f->o.run);
+    return r;
+}
+
+static int factory_begin(struct rollout_factory *f, struct err *err) {
+    int r = check_config(f->o.config, err);
+    if (r < 0) {
+        return r;
+    }
+    r = take_names(f, err);
+    if (r < 0) {
+        return r;
+    }
+    r = find_agent(f, err);
+    return r < 0 ? r : find_backend(f, err);
+}
+
+int rollout_factory_new(const struct rollout_options *o, struct rollout_factory **out,
+                        struct err *err) {
+    struct rollout_factory *f = calloc(1, sizeof *f);
+    if (!f) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    f->o = *o;
+    pthread_mutex_init(&f->lock, NULL);
+    int r = factory_begin(f, err);
+    if (r < 0) {
+        rollout_factory_free(f);
+        return r;
+    }
+    *out = f;
+    return 0;
+}
+
+void rollout_factory_free(struct rollout_factory *f) {
+    if (!f) {
+        return;
+    }
+    gateway_stop(f->gateway);
+    journal_close(f->journal);
+    store_close(f->store);
+    free(f->journal_dir);
+    free(f->program);
+    free(f->version);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+const char *rollout_factory_run(const struct rollout_factory *f) {
+    return f->run;
+}
+
+/* Each step is done once; a failed one is tried again by the next session. */
+static int open_locked(struct rollout_factory *f, struct err *err) {
+    int r = f->store ? 0 : store_open(f->o.runs_dir, &f->store, err);
+    if (r < 0) {
+        return r;
+    }
+    r = store_make_run(f->store, f->run, err);
+    if (r < 0) {
+        return r;
+    }
+    if (!f->journal_dir) {
+        f->journal_dir = store_journal_path(f->store, f->run);
+    }
+    if (!f->journal_dir) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    if (!f->journal) {
+        r = journal_open(&(struct journal_options){.dir = f->journal_dir, .durable = f->o.durable},
+                         &f->journal, err);
+    }
+    return r < 0 ? r
+                 : gateway_start(
+                       &(struct gateway_options){.journal = f->journal, .keep_raw = f->o.keep_raw},
+                       &f->gateway, err);
+}
+
+int factory_open(struct rollout_factory *f, struct err *err) {
+    pthread_mutex_lock(&f->lock);
+    int r = f->gateway ? 0 : open_locked(f, err);
+    pthread_mutex_unlock(&f->lock);
+    return r;
+}
+
+int rollout_factory_check_endpoint(const struct rollout_factory *f, const struct cancel *cancel,
+                                   struct err *err) {
+    const char *base = f->o.config->base_url;
+    size_t n = strlen(base);
+    AUTO_FREE char *url = mem_printf("%s%smodels", base, n > 0 && base[n - 1] == '/' ? "" : "/");
+    if (!url) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    struct http_answer answer = {0};
+    int r = http_call(&(struct http_call){.url = url,
+                                          .deadline = deadline_in_s(ENDPOINT_CHECK_S),
+                                          .cancel = cancel},
+                      &answer, err);
+    http_answer_deinit(&answer);
+    if (r == ERR_CONNECT || r == ERR_TIMEOUT) {
+        err->code = ERR_ENVIRONMENT;
+        return err_wrap(err, "the model endpoint does not answer");
+    }
+    return r == ERR_INPUT || r == ERR_CANCELLED ? r : 0; /* It spoke: how well is the gateway's. */
+}
+
+int rollout_factory_create(struct rollout_factory *f, const struct task *task,
+                           const struct rollout_names *names, const struct rollout_control *control,
+                           struct rollout_session **out, struct err *err) {
+    struct rollout_session *s = NULL;
+    int r = session_new(f, task, names, control, &s, err);
+    if (r < 0) {
+        return r;
+    }
+    r = session_prepare(s, err);
+    if (r < 0) {
+        rollout_session_free(s);
+        return r;
+    }
+    *out = s;
+    return 0;
+}
