@@ -14,6 +14,7 @@
 #include "agent/installed.h"
 #include "agent/npm.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/rand.h"
 
@@ -141,8 +142,10 @@ static int fetch(const struct agent_install *what, const char *package, const ch
         r = move(folder, old, err);
     }
     r = r < 0 ? r : move(ready, folder, err);
-    struct err ignored = {0}; /* What is left is swept by the next installation. */
-    (void)file_remove_tree(part, &ignored);
+    struct err left = {0};
+    if (file_remove_tree(part, &left) < 0) {
+        log_warning("%s (the next installation tries again)", left.msg);
+    }
     return r;
 }
 

@@ -4,7 +4,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+/* OpenSSL has a type of the name of one of our error codes; it is not used here. */
+#define ERR_STATE openssl_error_state
 #include <openssl/evp.h>
+#undef ERR_STATE
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
