@@ -29,9 +29,12 @@ static int unknown_command(size_t argc, char *const *argv, struct err *err) {
             return err_set(err, ERR_NOMEM, "out of memory");
         }
     }
-    if (seconds.len) {
-        return err_set(err, ERR_USAGE, "%s: want one of: %s", argc > 1 ? argv[1] : argv[0],
+    if (seconds.len && argc > 1) {
+        return err_set(err, ERR_USAGE, "no command '%s %s' (there are: %s)", argv[0], argv[1],
                        buf_cstr(&seconds));
+    }
+    if (seconds.len) {
+        return err_set(err, ERR_USAGE, "%s: want one of: %s", argv[0], buf_cstr(&seconds));
     }
     return err_set(err, ERR_USAGE, "no command '%s' (see 'snaffle help')", argv[0]);
 }
