@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gateway/capture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/capture_tools.h"
+#include "gateway/scan.h"
+#include "gateway/text.h"
+
+/* Buffers above this are given back after a call: a thousand sessions must not each keep the size
+ * of their greatest answer. */
+#define CAPTURE_KEEP_MAX (256u * 1024)
+
+static int add(struct capture *k, struct buf *b, struct sv bytes) {
+    if (k->bytes + bytes.n > CAPTURE_BYTES_MAX) {
+        k->over_limit = true;
+        return 0;
+    }
+    k->bytes += bytes.n;
+    return buf_add_sv(b, bytes);
+}
+
+static int add_item(struct capture *k, struct buf *list, struct sv item) {
+    if (k->over_limit) {
+        return 0;
+    }
+    int rc = list->len > 0 ? add(k, list, SV(",")) : 0;
+    return rc < 0 ? rc : add(k, list, item);
+}
+
+/* The last one said counts. */
+static int put(struct buf *b, struct sv value) {
+    if (value.n == 0) {
+        return 0;
+    }
+    buf_reset(b);
+    return buf_add_sv(b, value);
+}
+
+static int choice_at(struct capture *k, long long index, struct capture_choice **out) {
+    size_t want = index < 0 ? 0 : (size_t)index;
+    if (want >= k->cap_choices) {
+        struct capture_choice *list = realloc(k->choices, (want + 1) * sizeof *list);
+        if (!list) {
+            return ERR_NOMEM;
+        }
+        memset(list + k->cap_choices, 0, (want + 1 - k->cap_choices) * sizeof *list);
+        k->choices = list;
+        k->cap_choices = want + 1;
+    }
+    if (want >= k->n_choices) {
+        k->n_choices = want + 1;
+    }
+    *out = &k->choices[want];
+    (*out)->seen = true;
+    return 0;
+}
+
+static size_t count_items(struct sv list) {
+    size_t n = list.n > 0;
+    for (const char *p = list.p; p && (p = memchr(p, ',', (size_t)(list.p + list.n - p))); p++) {
+        n++;
+    }
+    return n;
+}
+
+static int add_ids(struct capture *k, struct capture_choice *choice, struct sv list) {
+    if (list.n < 2 || list.p[0] != '[') {
+        return 0;
+    }
+    struct sv inner = sv_trim((struct sv){list.p + 1, list.n - 2});
+    choice->n_ids += count_items(inner);
+    if (inner.n == 0 || !memchr(inner.p, ' ', inner.n)) {
+        return inner.n > 0 ? add_item(k, &choice->ids, inner) : 0;
+    }
+    /* Compared byte by byte with the ids of the rows later: blanks would differ. */
+    AUTO_BUF struct buf dense = {0};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < inner.n; i++) {
+        rc = inner.p[i] > ' ' ? buf_addc(&dense, inner.p[i]) : 0;
+    }
+    return rc < 0 ? rc : add_item(k, &choice->ids, buf_sv(&dense));
+}
+
+/* "token_id:123" gives 123. */
+static bool id_of_token(struct sv token, struct sv *out) {
+    static const char prefix[] = "\"token_id:";
+    const size_t n = sizeof prefix - 1;
+    unsigned long long id;
+    if (token.n <= n + 1 || memcmp(token.p, prefix, n) != 0) {
+        return false;
+    }
+    *out = (struct sv){token.p + n, token.n - n - 1};
+    return sv_parse_u64(*out, UINT32_MAX, &id);
+}
+
+static bool is_positive(struct sv number) {
+    if (number.p[0] == '-') {
+        return false;
+    }
+    for (size_t i = 0; i < number.n && (number.p[i] | 0x20) != 'e'; i++) {
+        if (number.p[i] >= '1' && number.p[i] <= '9') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int add_row(struct capture *k, struct capture_choice *choice, const struct chunk_row *row,
+                   bool nonfinite) {
+    choice->n_rows++;
+    if (!row->logprob_is_number || is_positive(row->logprob)) {
+        choice->n_bad_logps++;
+    }
+    struct sv id = row->id;
+    if (id.n > 0) {
+        k->has_row_ids_from_engine = true;
+    } else if (!id_of_token(row->token, &id)) {
+        id.n = 0;
+    }
+    int rc = add_item(k, &choice->tokens, row->token.n > 0 ? row->token : SV("null"));
+    rc = rc < 0 ? rc
+                : add_item(k, &choice->logps, row->logprob_is_number ? row->logprob : SV("null"));
+    if (rc == 0 && id.n > 0) {
+        choice->n_row_ids++;
+        rc = add_item(k, &choice->row_ids, id);
+    }
+    if (rc < 0 || !nonfinite) {
+        return rc < 0 ? rc : add_item(k, &choice->rows, row->text);
+    }
+    AUTO_BUF struct buf finite = {0};
+    rc = text_copy_finite(row->text, &finite);
+    return rc < 0 ? rc : add_item(k, &choice->rows, buf_sv(&finite));
+}
+
+static int add_rows(struct capture *k, struct capture_choice *choice, const struct chunk *c,
+                    const struct chunk_choice *from) {
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < from->n_rows; i++) {
+        rc = add_row(k, choice, &c->rows[from->first_row + i], c->nonfinite);
+    }
+    return rc;
+}
+
+static int add_content(struct capture *k, struct capture_choice *choice, struct sv content) {
+    if (content.n == 0) {
+        return 0;
+    }
+    if (content.p[0] != '"') {
+        return put(&choice->content_parts, content);
+    }
+    choice->has_content = true;
+    return add(k, &choice->content, text_inner(content));
+}
+
+static int add_message(struct capture *k, struct capture_choice *choice,
+                       const struct chunk_choice *from) {
+    int rc = add_content(k, choice, from->content);
+    rc = rc < 0 ? rc : add(k, &choice->reasoning, text_inner(from->reasoning));
+    rc = rc < 0 ? rc : add(k, &choice->reasoning_content, text_inner(from->reasoning_content));
+    rc = rc < 0 ? rc : add(k, &choice->refusal, text_inner(from->refusal));
+    if (rc == 0 && from->function_call.n > 0) {
+        rc = capture_add_function(k, choice, from->function_call);
+    }
+    if (rc == 0 && from->tool_calls.n > 0) {
+        rc = capture_add_tools(k, choice, from->tool_calls);
+    }
+    return rc;
+}
+
+static int add_choice(struct capture *k, const struct chunk *c, const struct chunk_choice *from) {
+    struct capture_choice *choice;
+    int rc = choice_at(k, from->index, &choice);
+    rc = rc < 0 ? rc : add_message(k, choice, from);
+    rc = rc < 0 ? rc : add_rows(k, choice, c, from);
+    rc = rc < 0 ? rc : add_ids(k, choice, from->token_ids.value);
+    if (rc == 0 && from->prompt_token_ids.has_value && k->prompt_ids.len == 0) {
+        rc = add(k, &k->prompt_ids, from->prompt_token_ids.value);
+    }
+    if (rc == 0 && from->finish_reason.n > 0) {
+        k->n_finished += choice->finish_reason.len == 0;
+        rc = put(&choice->finish_reason, from->finish_reason);
+    }
+    return rc;
+}
+
+int capture_add(struct capture *k, const struct chunk *c) {
+    int rc = 0;
+    if (k->id.len == 0) {
+        rc = put(&k->id, c->id);
+        rc = rc < 0 ? rc : put(&k->created, c->created);
+        rc = rc < 0 ? rc : put(&k->model, c->model);
+    }
+    rc = rc < 0 ? rc : put(&k->system_fingerprint, c->system_fingerprint);
+    rc = rc < 0 ? rc : put(&k->error, c->error);
+    if (rc == 0 && c->usage.has_value) {
+        rc = put(&k->usage, c->usage.value);
+    }
+    if (rc == 0 && c->prompt_token_ids.has_value && k->prompt_ids.len == 0) {
+        rc = add(k, &k->prompt_ids, c->prompt_token_ids.value);
+    }
+    for (size_t i = 0; rc == 0 && i < c->n_choices; i++) {
+        rc = add_choice(k, c, &c->choices[i]);
+    }
+    return rc;
+}
+
+static void clear(struct buf *b) {
+    if (b->cap > CAPTURE_KEEP_MAX) {
+        buf_deinit(b);
+    } else {
+        buf_reset(b);
+    }
+}
+
+/* Every buffer of a choice, so that none is forgotten in one place. */
+#define CHOICE_BUFS(X)                                                                             \
+    X(content)                                                                                     \
+    X(reasoning)                                                                                   \
+    X(reasoning_content)                                                                           \
+    X(refusal)                                                                                     \
+    X(content_parts)                                                                               \
+    X(function_name)                                                                               \
+    X(function_arguments)                                                                          \
+    X(finish_reason)                                                                               \
+    X(rows)                                                                                        \
+    X(tokens)                                                                                      \
+    X(logps)                                                                                       \
+    X(ids)                                                                                         \
+    X(row_ids)
+#define CAPTURE_BUFS(X)                                                                            \
+    X(id) X(created) X(model) X(system_fingerprint) X(usage) X(prompt_ids) X(error)
+
+static void reset_choice(struct capture_choice *choice) {
+    for (size_t i = 0; i < choice->n_tools; i++) {
+        capture_tool_deinit(&choice->tools[i]);
+    }
+#define CLEAR_(field) clear(&choice->field);
+    CHOICE_BUFS(CLEAR_)
+    choice->n_tools = 0;
+    choice->n_rows = choice->n_ids = choice->n_row_ids = choice->n_bad_logps = 0;
+    choice->seen = choice->has_content = choice->has_function_call = false;
+}
+
+void capture_reset(struct capture *k) {
+    for (size_t i = 0; i < k->n_choices; i++) {
+        reset_choice(&k->choices[i]);
+    }
+#define CLEAR_OWN_(field) clear(&k->field);
+    CAPTURE_BUFS(CLEAR_OWN_)
+    k->n_choices = k->n_finished = k->bytes = 0;
+    k->over_limit = k->has_row_ids_from_engine = false;
+    k->n_bad_events = 0;
+}
+
+void capture_deinit(struct capture *k) {
+    capture_reset(k);
+    for (size_t i = 0; i < k->cap_choices; i++) {
+        struct capture_choice *choice = &k->choices[i];
+#define FREE_(field) buf_deinit(&choice->field);
+        CHOICE_BUFS(FREE_)
+        free(choice->tools);
+    }
+#define FREE_OWN_(field) buf_deinit(&k->field);
+    CAPTURE_BUFS(FREE_OWN_)
+    free(k->choices);
+    *k = (struct capture){0};
+}
+
+const struct buf *capture_ids(const struct capture_choice *choice, size_t *n) {
+    bool lists = choice->n_ids > 0;
+    *n = lists ? choice->n_ids : choice->n_row_ids;
+    return lists ? &choice->ids : &choice->row_ids;
+}
+
+bool capture_usage_tokens(const struct capture *k, uint64_t *out) {
+    struct scan s;
+    struct sv key;
+    struct sv value;
+    bool found = false;
+    scan_init(&s, buf_sv(&k->usage));
+    int rc = scan_enter_object(&s);
+    while (rc >= 0 && (rc = scan_next_key(&s, &key)) == 1) {
+        unsigned long long n;
+        rc = scan_skip(&s, &value);
+        if (rc > 0 && text_is(key, SV("completion_tokens")) && sv_parse_u64(value, INT64_MAX, &n)) {
+            *out = n;
+            found = true;
+        }
+    }
+    return found;
+}
+
+uint64_t capture_completion_tokens(const struct capture *k) {
+    uint64_t tokens = 0;
+    if (capture_usage_tokens(k, &tokens)) {
+        return tokens;
+    }
+    for (size_t i = 0; i < k->n_choices; i++) {
+        size_t n;
+        (void)capture_ids(&k->choices[i], &n);
+        tokens += n > 0 ? n : k->choices[i].n_rows;
+    }
+    return tokens;
+}

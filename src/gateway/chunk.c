@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gateway/chunk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/scan.h"
+#include "gateway/text.h"
+
+/* The API's own bound on `n` is 128. */
+#define CHUNK_CHOICES_MAX 128u
+
+static int more(void **list, size_t *cap, size_t n, size_t item, size_t first) {
+    if (n < *cap) {
+        return 0;
+    }
+    size_t want = *cap ? *cap * 2 : first;
+    void *p = realloc(*list, want * item);
+    if (!p) {
+        return ERR_NOMEM;
+    }
+    *list = p;
+    *cap = want;
+    return 0;
+}
+
+static int new_row(struct chunk *c, struct chunk_row **out) {
+    void *list = c->rows;
+    int rc = more(&list, &c->cap_rows, c->n_rows, sizeof *c->rows, 16);
+    if (rc < 0) {
+        return rc;
+    }
+    c->rows = list;
+    *out = &c->rows[c->n_rows++];
+    memset(*out, 0, sizeof **out);
+    return 0;
+}
+
+static int new_choice(struct chunk *c, struct chunk_choice **out) {
+    if (c->n_choices == CHUNK_CHOICES_MAX) {
+        return ERR_LIMIT;
+    }
+    void *list = c->choices;
+    int rc = more(&list, &c->cap_choices, c->n_choices, sizeof *c->choices, 1);
+    if (rc < 0) {
+        return rc;
+    }
+    c->choices = list;
+    *out = &c->choices[c->n_choices++];
+    memset(*out, 0, sizeof **out);
+    return 0;
+}
+
+/* Takes the value that comes next; null leaves `out` empty. */
+static int take(struct scan *s, struct sv *out) {
+    struct sv value;
+    int kind = scan_skip(s, &value);
+    if (kind > 0) {
+        *out = kind == SCAN_NULL ? (struct sv){0} : value;
+    }
+    return kind;
+}
+
+static void set_field(struct chunk_field *f, struct sv key, struct sv value, int kind,
+                      size_t ordinal) {
+    const char *quote = key.p - 1;
+    *f = (struct chunk_field){
+        .member = {quote, (size_t)(value.p + value.n - quote)},
+        .value = value,
+        .ordinal = ordinal,
+        .has_value = kind != SCAN_NULL,
+    };
+}
+
+static int take_field(struct scan *s, struct sv key, size_t ordinal, struct chunk_field *out) {
+    struct sv value;
+    int kind = scan_skip(s, &value);
+    if (kind > 0) {
+        set_field(out, key, value, kind, ordinal);
+    }
+    return kind;
+}
+
+static int row_field(struct scan *s, struct sv key, struct chunk_row *row) {
+    struct sv other;
+    switch (key.n) {
+    case 5:
+        if (text_is(key, SV("token"))) {
+            return take(s, &row->token);
+        }
+        break;
+    case 7:
+        if (text_is(key, SV("logprob"))) {
+            int kind = scan_skip(s, &row->logprob);
+            row->logprob_is_number = kind == SCAN_NUMBER;
+            return kind;
+        }
+        break;
+    case 2:
+        if (text_is(key, SV("id"))) {
+            int kind = scan_skip(s, &row->id);
+            if (kind > 0 && kind != SCAN_NUMBER) {
+                row->id = (struct sv){0};
+            }
+            return kind;
+        }
+        break;
+    case 12:
+        if (text_is(key, SV("top_logprobs"))) {
+            int kind = scan_skip(s, &row->top_logprobs);
+            if (kind > 0 && kind != SCAN_ARRAY) {
+                row->top_logprobs = (struct sv){0};
+            }
+            return kind;
+        }
+        break;
+    default:
+        break;
+    }
+    return scan_skip(s, &other);
+}
+
+static int read_row(struct scan *s, struct chunk *c) {
+    struct chunk_row *row;
+    int rc = new_row(c, &row);
+    if (rc < 0) {
+        return rc;
+    }
+    scan_peek(s);
+    const char *start = s->p;
+    rc = scan_enter_object(s);
+    struct sv key;
+    while (rc >= 0 && (rc = scan_next_key(s, &key)) == 1) {
+        rc = row_field(s, key, row);
+    }
+    row->text = (struct sv){start, (size_t)(s->p - start)};
+    return rc;
+}
+
+/* The value of `logprobs`, when it is an object: its rows stand in `content`. */
+static int read_logprobs(struct scan *s, struct chunk *c) {
+    struct sv key;
+    struct sv other;
+    int rc = scan_enter_object(s);
+    while (rc >= 0 && (rc = scan_next_key(s, &key)) == 1) {
+        if (!text_is(key, SV("content")) || scan_peek(s) != SCAN_ARRAY) {
+            rc = scan_skip(s, &other);
+            continue;
+        }
+        rc = scan_enter_array(s);
+        while (rc >= 0 && (rc = scan_next_item(s)) == 1) {
+            rc = scan_peek(s) == SCAN_OBJECT ? read_row(s, c) : scan_skip(s, &other);
+        }
+    }
+    return rc;
+}
+
+static int choice_logprobs(struct scan *s, struct sv key, size_t ordinal, struct chunk *c,
+                           struct chunk_choice *choice) {
+    if (scan_peek(s) != SCAN_OBJECT) {
+        return take_field(s, key, ordinal, &choice->logprobs);
+    }
+    size_t first = c->n_rows;
+    const char *start = s->p;
+    int rc = read_logprobs(s, c);
+    if (rc >= 0) {
+        set_field(&choice->logprobs, key, (struct sv){start, (size_t)(s->p - start)}, SCAN_OBJECT,
+                  ordinal);
+        choice->first_row = first;
+        choice->n_rows = c->n_rows - first;
+    }
+    return rc;
+}
+
+static int read_message(struct scan *s, struct chunk_choice *choice) {
+    static const struct {
+        struct sv name;
+        size_t at;
+    } fields[] = {
+        {{"content", 7}, offsetof(struct chunk_choice, content)},
+        {{"role", 4}, offsetof(struct chunk_choice, role)},
+        {{"tool_calls", 10}, offsetof(struct chunk_choice, tool_calls)},
+        {{"reasoning", 9}, offsetof(struct chunk_choice, reasoning)},
+        {{"reasoning_content", 17}, offsetof(struct chunk_choice, reasoning_content)},
+        {{"refusal", 7}, offsetof(struct chunk_choice, refusal)},
+        {{"function_call", 13}, offsetof(struct chunk_choice, function_call)},
+    };
+    if (scan_peek(s) != SCAN_OBJECT) {
+        return take(s, &choice->message);
+    }
+    const char *start = s->p;
+    struct sv key;
+    struct sv other;
+    choice->message_is_empty = true;
+    int rc = scan_enter_object(s);
+    while (rc >= 0 && (rc = scan_next_key(s, &key)) == 1) {
+        struct sv *out = &other;
+        choice->message_is_empty = false;
+        for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+            if (text_is(key, fields[i].name)) {
+                out = (struct sv *)(void *)((char *)choice + fields[i].at);
+                break;
+            }
+        }
+        rc = take(s, out);
+    }
+    choice->message = (struct sv){start, (size_t)(s->p - start)};
+    return rc;
+}
+
+static int choice_index(struct scan *s, struct chunk_choice *choice) {
+    struct sv value = {0};
+    unsigned long long index = 0;
+    int rc = take(s, &value);
+    if (rc > 0 && sv_parse_u64(value, CHUNK_CHOICES_MAX - 1, &index)) {
+        choice->index = (long long)index;
+    } else if (rc > 0) {
+        choice->index = -1;
+    }
+    return rc;
+}
+
+static int choice_field(struct scan *s, struct sv key, size_t ordinal, struct chunk *c,
+                        struct chunk_choice *choice) {
+    struct sv other;
+    if (text_is(key, SV("delta")) || text_is(key, SV("message"))) {
+        return read_message(s, choice);
+    }
+    if (text_is(key, SV("index"))) {
+        return choice_index(s, choice);
+    }
+    if (text_is(key, SV("logprobs"))) {
+        return choice_logprobs(s, key, ordinal, c, choice);
+    }
+    if (text_is(key, SV("finish_reason"))) {
+        return take(s, &choice->finish_reason);
+    }
+    if (text_is(key, SV("token_ids"))) {
+        return take_field(s, key, ordinal, &choice->token_ids);
+    }
+    if (text_is(key, SV("prompt_token_ids"))) {
+        return take_field(s, key, ordinal, &choice->prompt_token_ids);
+    }
+    return scan_skip(s, &other);
+}
+
+static int read_choice(struct scan *s, struct chunk *c) {
+    struct chunk_choice *choice;
+    int rc = new_choice(c, &choice);
+    struct sv key;
+    rc = rc < 0 ? rc : scan_enter_object(s);
+    for (size_t ordinal = 0; rc >= 0 && (rc = scan_next_key(s, &key)) == 1; ordinal++) {
+        rc = choice_field(s, key, ordinal, c, choice);
+    }
+    return rc;
+}
+
+static int read_choices(struct scan *s, struct chunk *c) {
+    struct sv other;
+    c->n_choices = 0;
+    c->n_rows = 0;
+    if (scan_peek(s) != SCAN_ARRAY) {
+        return scan_skip(s, &other);
+    }
+    c->has_choices = true;
+    int rc = scan_enter_array(s);
+    while (rc >= 0 && (rc = scan_next_item(s)) == 1) {
+        rc = read_choice(s, c);
+    }
+    return rc;
+}
+
+static int top_field(struct scan *s, struct sv key, size_t ordinal, struct chunk *c) {
+    struct sv other;
+    if (text_is(key, SV("choices"))) {
+        return read_choices(s, c);
+    }
+    if (text_is(key, SV("usage"))) {
+        return take_field(s, key, ordinal, &c->usage);
+    }
+    if (text_is(key, SV("id"))) {
+        return take(s, &c->id);
+    }
+    if (text_is(key, SV("model"))) {
+        return take(s, &c->model);
+    }
+    if (text_is(key, SV("created"))) {
+        return take(s, &c->created);
+    }
+    if (text_is(key, SV("system_fingerprint"))) {
+        return take(s, &c->system_fingerprint);
+    }
+    if (text_is(key, SV("prompt_token_ids"))) {
+        return take_field(s, key, ordinal, &c->prompt_token_ids);
+    }
+    if (text_is(key, SV("error"))) {
+        return take(s, &c->error);
+    }
+    return scan_skip(s, &other);
+}
+
+static void reset(struct chunk *c) {
+    *c = (struct chunk){
+        .choices = c->choices,
+        .cap_choices = c->cap_choices,
+        .rows = c->rows,
+        .cap_rows = c->cap_rows,
+    };
+}
+
+int chunk_parse(struct chunk *c, struct sv text) {
+    struct scan s;
+    struct sv key;
+    reset(c);
+    scan_init(&s, text);
+    int rc = scan_enter_object(&s);
+    for (size_t ordinal = 0; rc >= 0 && (rc = scan_next_key(&s, &key)) == 1; ordinal++) {
+        rc = top_field(&s, key, ordinal, c);
+    }
+    rc = rc < 0 ? rc : scan_end(&s);
+    c->nonfinite = s.nonfinite;
+    return rc < 0 ? rc : 0;
+}
+
+void chunk_deinit(struct chunk *c) {
+    free(c->choices);
+    free(c->rows);
+    *c = (struct chunk){0};
+}

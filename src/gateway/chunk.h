@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_GATEWAY_CHUNK_H
+#define SNAFFLE_GATEWAY_CHUNK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/sv.h"
+
+/*
+ * One answer of the chat completions API, taken apart in one pass: a whole answer, or one chunk of
+ * a streamed one. Everything is a span of the answer's bytes; a field that is absent or null has
+ * no bytes (n == 0), unless said otherwise. The last of equal keys counts.
+ */
+
+/* A field that may have to be taken out or changed on the way to the agent. */
+struct chunk_field {
+    struct sv member; /* From the key's quote to the value's end; empty: absent. */
+    struct sv value;  /* Also when it is null. */
+    size_t ordinal;   /* Of the member in its object, from 0. */
+    bool has_value;   /* There and not null. */
+};
+
+/* One row of log-probabilities. */
+struct chunk_row {
+    struct sv text;  /* The whole row. */
+    struct sv token; /* With its quotes. */
+    struct sv logprob;
+    struct sv id;           /* llama.cpp adds the token's id. */
+    struct sv top_logprobs; /* The list. */
+    bool logprob_is_number; /* Not null, NaN or an infinity. */
+};
+
+struct chunk_choice {
+    long long index;
+    struct chunk_field logprobs;
+    struct chunk_field token_ids;
+    struct chunk_field prompt_token_ids; /* SGLang puts them here. */
+    struct sv finish_reason;             /* With its quotes. */
+    struct sv message;                   /* `delta` or `message`: the object. */
+    bool message_is_empty;               /* {} */
+    struct sv role;
+    struct sv content; /* A string with its quotes, or a list of parts. */
+    struct sv reasoning;
+    struct sv reasoning_content;
+    struct sv refusal;
+    struct sv tool_calls; /* The list. */
+    struct sv function_call;
+    size_t first_row; /* In chunk.rows. */
+    size_t n_rows;
+};
+
+struct chunk {
+    struct sv id;
+    struct sv created;
+    struct sv model;
+    struct sv system_fingerprint;
+    struct sv error;
+    struct chunk_field usage;
+    struct chunk_field prompt_token_ids;
+    bool has_choices; /* The key is there, with a list. */
+    bool nonfinite;   /* The text holds a NaN or an infinity. */
+    struct chunk_choice *choices;
+    size_t n_choices, cap_choices;
+    struct chunk_row *rows;
+    size_t n_rows, cap_rows;
+};
+
+/* Fills `c`, whose lists are used again. ERR_INPUT, ERR_LIMIT: no JSON object, or `choices` is not
+ * what it should be; ERR_NOMEM. */
+int chunk_parse(struct chunk *c, struct sv text) CHECK_RESULT;
+void chunk_deinit(struct chunk *c);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gateway/evidence.h"
+
+#include <string.h>
+
+/* The ids that the rows name agree with the engine's list, one by one; as many as both have. */
+static bool ids_agree(const struct capture_choice *choice) {
+    if (choice->n_ids == 0 || choice->n_row_ids == 0) {
+        return true;
+    }
+    size_t n = choice->ids.len < choice->row_ids.len ? choice->ids.len : choice->row_ids.len;
+    return memcmp(choice->ids.data, choice->row_ids.data, n) == 0;
+}
+
+static bool is_misaligned(const struct capture_choice *choice) {
+    size_t n;
+    (void)capture_ids(choice, &n);
+    return n > 0 && choice->n_rows > 0 && (n != choice->n_rows || !ids_agree(choice));
+}
+
+static bool usage_differs(const struct capture *k) {
+    uint64_t said;
+    uint64_t have = 0;
+    if (!capture_usage_tokens(k, &said)) {
+        return false;
+    }
+    for (size_t i = 0; i < k->n_choices; i++) {
+        size_t n;
+        (void)capture_ids(&k->choices[i], &n);
+        have += n;
+    }
+    /* Without ids there is nothing to compare. llama.cpp gives no row for the stop token. */
+    return have > 0 && have != said && !(k->has_row_ids_from_engine && have + k->n_choices >= said);
+}
+
+static bool is_empty(const struct capture_choice *c) {
+    return c->content.len == 0 && c->content_parts.len == 0 && c->reasoning.len == 0 &&
+           c->reasoning_content.len == 0 && c->refusal.len == 0 && c->n_tools == 0 &&
+           !c->has_function_call;
+}
+
+int evidence_put(const struct capture *k, const struct record_facts *f, struct buf *out) {
+    static const struct capture_choice none;
+    const struct capture_choice *choice = k->n_choices > 0 ? &k->choices[0] : &none;
+    size_t n_ids;
+    (void)capture_ids(choice, &n_ids);
+    bool failed = f->end == END_ERROR;
+    const struct {
+        bool found;
+        const char *code;
+    } facts[] = {
+        {!failed && k->n_choices == 0, "no_choices"},
+        {!failed && k->prompt_ids.len == 0, "no_prompt_ids"},
+        {!failed && n_ids == 0, "no_sampled_ids"},
+        {!failed && choice->n_rows == 0, "no_logprobs"},
+        {is_misaligned(choice), "logprob_misalign"},
+        {choice->n_bad_logps > 0, "invalid_logprob"},
+        {usage_differs(k), "usage_mismatch"},
+        {sv_eq(buf_sv(&choice->finish_reason), SV("\"length\"")), "truncated_turn"},
+        {f->end == END_COMPLETE && k->n_choices > 0 && is_empty(choice), "empty_completion"},
+        {!failed && choice->finish_reason.len == 0, "no_finish_reason"},
+        {!failed && k->error.len > 0, "upstream_error_event"},
+        {k->n_bad_events > 0, "unparsed_events"},
+        {k->over_limit || f->answer_too_big, "capture_limit"},
+        {f->encoded, "encoded_answer"},
+    };
+    int rc = 0;
+    bool first = true;
+    for (size_t i = 0; rc == 0 && i < sizeof facts / sizeof facts[0]; i++) {
+        if (facts[i].found) {
+            rc = buf_addf(out, "%s\"%s\"", first ? "" : ",", facts[i].code);
+            first = false;
+        }
+    }
+    return rc;
+}

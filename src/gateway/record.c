@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gateway/record.h"
+
+#include "base/json.h"
+#include "base/utf8.h"
+#include "gateway/answer.h"
+#include "gateway/evidence.h"
+
+/* The head names the failure; the whole body would only be long. */
+#define RECORD_ERROR_MAX 2000u
+
+const char *call_end_name(enum call_end end) {
+    static const char *const names[] = {"complete", "client_abort", "upstream_abort", "error"};
+    return names[end];
+}
+
+static void begin_part(struct record *r, struct sv name) {
+    BUG_IF(r->n_parts == JOURNAL_PARTS_MAX);
+    r->parts[r->n_parts].name = name;
+    r->at[r->n_parts] = r->texts.len;
+    r->n_parts++;
+}
+
+static int put_list(struct record *r, struct sv name, const struct buf *items) {
+    begin_part(r, name);
+    int rc = buf_addc(&r->texts, '[');
+    rc = rc < 0 ? rc : buf_add_sv(&r->texts, buf_sv(items));
+    return rc < 0 ? rc : buf_addc(&r->texts, ']');
+}
+
+static int put_value(struct record *r, struct sv name, const struct buf *value) {
+    if (value->len == 0) {
+        return 0;
+    }
+    begin_part(r, name);
+    return buf_add_sv(&r->texts, buf_sv(value));
+}
+
+static int put_parts(struct record *r, const struct capture *k, struct sv answer) {
+    static const struct capture_choice none;
+    const struct capture_choice *choice = k->n_choices > 0 ? &k->choices[0] : &none;
+    size_t n_ids;
+    const struct buf *ids = capture_ids(choice, &n_ids);
+    int rc = 0;
+    if (k->n_choices > 0) {
+        begin_part(r, SV("response"));
+        rc = answer.n > 0 ? buf_add_sv(&r->texts, answer) : answer_put(k, &r->texts);
+        rc = rc < 0 ? rc : put_list(r, SV("logprobs"), &choice->rows);
+        rc = rc < 0 ? rc : put_list(r, SV("completion_tokens"), &choice->tokens);
+        rc = rc < 0 ? rc : put_list(r, SV("completion_token_ids"), ids);
+        rc = rc < 0 ? rc : put_list(r, SV("per_token_logps"), &choice->logps);
+    }
+    rc = rc < 0 ? rc : put_value(r, SV("prompt_token_ids"), &k->prompt_ids);
+    return rc < 0 ? rc : put_value(r, SV("usage"), &k->usage);
+}
+
+static void set_views(struct record *r) {
+    r->at[r->n_parts] = r->texts.len;
+    for (unsigned i = 0; i < r->n_parts; i++) {
+        r->parts[i].bytes = (struct sv){r->texts.data + r->at[i], r->at[i + 1] - r->at[i]};
+    }
+}
+
+static int put_error(struct buf *head, const struct record_facts *f) {
+    int rc = f->upstream_status ? buf_addf(head, ",\"upstream_status\":%d", f->upstream_status) : 0;
+    if (rc < 0 || f->upstream_error.n == 0) {
+        return rc;
+    }
+    struct sv text = f->upstream_error;
+    text.n = text.n > RECORD_ERROR_MAX ? RECORD_ERROR_MAX : text.n;
+    rc = buf_adds(head, ",\"upstream_error\":");
+    return rc < 0 ? rc : json_quote(text, head);
+}
+
+static int put_named(struct buf *head, const char *name, struct sv json) {
+    if (json.n == 0) {
+        return 0;
+    }
+    int rc = buf_addf(head, ",\"%s\":", name);
+    return rc < 0 ? rc : buf_add_sv(head, json);
+}
+
+static int put_head(struct record *r, const struct capture *k, const struct record_facts *f) {
+    struct buf *head = &r->head;
+    int rc = buf_addf(head, "{\"status\":%d,\"end\":\"%s\",\"latency_s\":%.6f", f->status,
+                      call_end_name(f->end), f->latency_s);
+    if (rc == 0 && f->ttft_s >= 0) {
+        rc = buf_addf(head, ",\"ttft_s\":%.6f", f->ttft_s);
+    }
+    if (rc == 0 && k->n_choices > 0) {
+        rc = put_named(head, "finish_reason", buf_sv(&k->choices[0].finish_reason));
+    }
+    rc = rc < 0 ? rc : put_error(head, f);
+    if (rc == 0 && f->engine) {
+        rc = buf_addf(head, ",\"engine\":\"%s\"", f->engine);
+    }
+    rc = rc < 0 ? rc : put_named(head, "model", buf_sv(&k->model));
+    if (rc == 0 && f->tail_open) {
+        rc = buf_adds(head, ",\"tail_open\":true");
+    }
+    if (rc == 0 && f->edits.n > 0) {
+        rc = buf_addf(head, ",\"edits\":[%.*s]", SV_ARG(f->edits));
+    }
+    rc = rc < 0 ? rc : buf_adds(head, ",\"findings\":[");
+    rc = rc < 0 ? rc : evidence_put(k, f, head);
+    return rc < 0 ? rc : buf_adds(head, "]}");
+}
+
+int record_build(struct record *r, const struct capture *k, const struct record_facts *f,
+                 struct sv answer) {
+    buf_reset(&r->head);
+    buf_reset(&r->texts);
+    r->n_parts = 0;
+    int rc = put_parts(r, k, answer);
+    set_views(r);
+    return rc < 0 ? rc : put_head(r, k, f);
+}
+
+void record_deinit(struct record *r) {
+    buf_deinit(&r->head);
+    buf_deinit(&r->texts);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_GATEWAY_RECORD_H
+#define SNAFFLE_GATEWAY_RECORD_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/sv.h"
+#include "gateway/capture.h"
+#include "journal/journal.h"
+
+/* From what was captured to the parts and the head of a result record. */
+
+enum call_end { END_COMPLETE, END_CLIENT_ABORT, END_UPSTREAM_ABORT, END_ERROR };
+const char *call_end_name(enum call_end end);
+
+struct record_facts {
+    int status; /* That the agent got; 0: none. */
+    enum call_end end;
+    double latency_s;
+    double ttft_s;            /* Negative: no event came. */
+    int upstream_status;      /* When it was no success; 0: none. */
+    struct sv upstream_error; /* Raw text; empty: none. */
+    const char *engine;       /* NULL: not known. */
+    bool tail_open;
+    bool encoded;        /* The engine compressed its answer although it was not asked to. */
+    bool answer_too_big; /* A whole answer that was passed on unread. */
+    bool is_stream;
+    struct sv edits; /* Elements of the edits learned on the way (a clean resend); may be empty. */
+};
+
+/* Buffers of the parts; used again. */
+struct record {
+    struct buf head;
+    struct buf texts; /* All parts behind one another. */
+    struct journal_part parts[JOURNAL_PARTS_MAX];
+    size_t at[JOURNAL_PARTS_MAX + 1]; /* Where each part begins in `texts`. */
+    unsigned n_parts;
+};
+
+/* Fills head and parts. `answer`: a whole answer's text, already without log-probabilities; empty
+ * for streams, whose answer is put together. */
+int record_build(struct record *r, const struct capture *k, const struct record_facts *f,
+                 struct sv answer) CHECK_RESULT;
+void record_deinit(struct record *r);
+
+#endif

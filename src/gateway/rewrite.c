@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gateway/rewrite.h"
+
+#include <strings.h>
+
+#include "base/json.h"
+#include "gateway/scan.h"
+#include "gateway/text.h"
+
+/* The values of one request's edits: two numbers, fixed words, and beside this a model's name,
+ * twice, each byte six long when escaped. Reserved at once so that spans of it stay where they are.
+ */
+#define REWRITE_VALUES_MAX 4096u
+
+const char *level_name(enum capture_level level) {
+    switch (level) {
+    case LEVEL_TOKENS:
+        return "tokens";
+    case LEVEL_LOGPROBS:
+        return "logprobs";
+    default:
+        return "text";
+    }
+}
+
+struct work {
+    struct rewrite *w;
+    const struct request *r;
+    const struct rewrite_options *o;
+};
+
+static int note(struct rewrite *w, const char *field, const char *action, struct sv from,
+                struct sv to) {
+    BUG_IF(w->n_edits == REWRITE_EDITS_MAX);
+    w->edits[w->n_edits++] = (struct rewrite_edit){field, action, from, to};
+    return 0;
+}
+
+/* Puts text among the values and gives its span. */
+static int keep(struct rewrite *w, struct sv a, struct sv b, struct sv c, struct sv *out) {
+    size_t at = w->values.len;
+    int rc = buf_add_sv(&w->values, a);
+    rc = rc < 0 ? rc : buf_add_sv(&w->values, b);
+    rc = rc < 0 ? rc : buf_add_sv(&w->values, c);
+    if (rc == 0) {
+        *out = (struct sv){w->values.data + at, w->values.len - at};
+    }
+    return rc;
+}
+
+/* Adds a member at the end of an object. */
+static int insert(struct rewrite *w, struct request_place *place, struct sv name, struct sv value) {
+    struct sv member;
+    struct sv quoted;
+    int rc = keep(w, place->is_empty ? SV("\"") : SV(",\""), name, SV("\":"), &member);
+    rc = rc < 0 ? rc : keep(w, value, (struct sv){0}, (struct sv){0}, &quoted);
+    if (rc < 0) {
+        return rc;
+    }
+    place->is_empty = false;
+    member.n += quoted.n;
+    return splice_add(&w->splice, place->at, 0, member);
+}
+
+/* Sets a field of an object: replaces its value when the key is there, else adds it. */
+static int set(struct rewrite *w, const struct request_field *f, struct request_place *place,
+               struct sv name, struct sv value) {
+    return f->kind ? splice_replace(&w->splice, f->value, value) : insert(w, place, name, value);
+}
+
+static int set_top(struct work *k, struct request_place *place, enum request_name which,
+                   struct sv name, struct sv value) {
+    const struct request_field *f = &k->r->fields[which];
+    int rc = set(k->w, f, place, name, value);
+    return rc < 0 ? rc
+                  : note(k->w, name.p, f->kind ? "changed" : "set",
+                         f->kind ? f->value : (struct sv){0}, value);
+}
+
+static int add_number(struct rewrite *w, long long number, struct sv *out) {
+    size_t at = w->values.len;
+    int rc = buf_addf(&w->values, "%lld", number);
+    if (rc == 0) {
+        *out = (struct sv){w->values.data + at, w->values.len - at};
+    }
+    return rc;
+}
+
+/* The reference's rule sets what is absent; here null counts as absent, and a `false` of the
+ * agent's does not switch the capture off. */
+static int edit_logprobs(struct work *k, struct request_place *place) {
+    int rc = 0;
+    if (k->o->level < LEVEL_LOGPROBS) {
+        return 0;
+    }
+    if (!request_asks_logprobs(k->r)) {
+        k->w->logprobs = true;
+        rc = set_top(k, place, REQUEST_LOGPROBS, SV("logprobs"), SV("true"));
+    }
+    if (rc == 0 && !request_has(k->r, REQUEST_TOP_LOGPROBS)) {
+        struct sv number;
+        k->w->top_logprobs = true;
+        rc = add_number(k->w, k->o->top_logprobs, &number);
+        rc = rc < 0 ? rc : set_top(k, place, REQUEST_TOP_LOGPROBS, SV("top_logprobs"), number);
+    }
+    return rc;
+}
+
+static int edit_token_ids(struct work *k, struct request_place *place) {
+    if (k->o->level < LEVEL_TOKENS || request_asks_token_ids(k->r)) {
+        return 0;
+    }
+    k->w->token_ids = true;
+    return set_top(k, place, REQUEST_RETURN_TOKEN_IDS, SV("return_token_ids"), SV("true"));
+}
+
+static int edit_usage(struct work *k, struct request_place *place) {
+    const struct request_field *options = &k->r->fields[REQUEST_STREAM_OPTIONS];
+    if (k->o->level == LEVEL_TEXT || !request_is_stream(k->r) || request_asks_usage(k->r)) {
+        return 0;
+    }
+    if (options->kind && options->kind != SCAN_NULL && options->kind != SCAN_OBJECT) {
+        return 0; /* The engine will say what is wrong with it. */
+    }
+    k->w->usage = true;
+    if (options->kind != SCAN_OBJECT) {
+        return set_top(k, place, REQUEST_STREAM_OPTIONS, SV("stream_options"),
+                       SV("{\"include_usage\":true}"));
+    }
+    struct request_place inner = k->r->stream_options_place;
+    const struct request_field *f = &k->r->include_usage;
+    int rc = set(k->w, f, &inner, SV("include_usage"), SV("true"));
+    return rc < 0 ? rc
+                  : note(k->w, "stream_options.include_usage", f->kind ? "changed" : "set",
+                         f->kind ? f->value : (struct sv){0}, SV("true"));
+}
+
+static int edit_thinking(struct work *k, struct request_place *place) {
+    const struct request_field *kwargs = &k->r->fields[REQUEST_CHAT_TEMPLATE_KWARGS];
+    if (!k->o->disable_thinking) {
+        return 0;
+    }
+    if (!kwargs->kind || kwargs->kind == SCAN_NULL) {
+        return set_top(k, place, REQUEST_CHAT_TEMPLATE_KWARGS, SV("chat_template_kwargs"),
+                       SV("{\"enable_thinking\":false}"));
+    }
+    if (kwargs->kind != SCAN_OBJECT || k->r->enable_thinking.kind) {
+        return 0;
+    }
+    struct request_place inner = k->r->kwargs_place;
+    int rc = insert(k->w, &inner, SV("enable_thinking"), SV("false"));
+    return rc < 0 ? rc
+                  : note(k->w, "chat_template_kwargs.enable_thinking", "set", (struct sv){0},
+                         SV("false"));
+}
+
+static int edit_model(struct work *k, struct request_place *place) {
+    k->w->model = k->r->fields[REQUEST_MODEL].value;
+    if (!k->o->model_override) {
+        return 0;
+    }
+    size_t at = k->w->values.len;
+    int rc = json_quote(sv_from(k->o->model_override), &k->w->values);
+    if (rc < 0) {
+        return rc;
+    }
+    struct sv quoted = {k->w->values.data + at, k->w->values.len - at};
+    if (sv_eq(quoted, k->w->model)) {
+        return 0;
+    }
+    k->w->model = quoted;
+    return set_top(k, place, REQUEST_MODEL, SV("model"), quoted);
+}
+
+/* gpt-5 and the o-series refuse max_tokens. */
+static bool wants_completion_tokens(struct sv model_value) {
+    static const char *const families[] = {"gpt-5", "o1", "o3", "o4"};
+    struct sv model = text_inner(model_value);
+    for (size_t i = 0; i < model.n; i++) {
+        if (model.p[i] == '/') {
+            model = sv_cut(model, i + 1);
+            break;
+        }
+    }
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        size_t n = sv_from(families[i]).n;
+        if (model.n >= n && strncasecmp(model.p, families[i], n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The value's clamped form, or the value itself. */
+static int clamp(struct work *k, const struct request_field *f, struct sv *out, bool *clamped) {
+    unsigned long long number = 0;
+    *out = f->value;
+    *clamped = false;
+    bool whole = f->kind == SCAN_NUMBER && f->value.p[0] != '-';
+    for (size_t i = 0; whole && i < f->value.n; i++) {
+        whole = f->value.p[i] >= '0' && f->value.p[i] <= '9';
+    }
+    long long cap = k->o->max_tokens_cap;
+    if (!whole || cap <= 0 || sv_parse_u64(f->value, (unsigned long long)cap, &number)) {
+        return 0;
+    }
+    *clamped = true;
+    return add_number(k->w, cap, out);
+}
+
+static int edit_max_tokens(struct work *k) {
+    struct rewrite *w = k->w;
+    const struct request_field *old = &k->r->fields[REQUEST_MAX_TOKENS];
+    const struct request_field *now = &k->r->fields[REQUEST_MAX_COMPLETION_TOKENS];
+    struct sv value;
+    bool clamped;
+    int rc = 0;
+    if (now->kind) {
+        rc = clamp(k, now, &value, &clamped);
+        if (rc == 0 && clamped) {
+            rc = splice_replace(&w->splice, now->value, value);
+            (void)note(w, "max_completion_tokens", "changed", now->value, value);
+        }
+    }
+    if (rc < 0 || !old->kind) {
+        return rc;
+    }
+    bool moves = wants_completion_tokens(w->model);
+    if (moves && now->kind) {
+        (void)note(w, "max_tokens", "dropped", old->value, (struct sv){0});
+        return splice_remove_member(&w->splice, k->r->text, old->member, old->ordinal > 0);
+    }
+    rc = clamp(k, old, &value, &clamped);
+    if (rc == 0 && moves) {
+        struct sv key = {old->member.p, (size_t)(old->value.p - old->member.p)};
+        (void)note(w, "max_tokens", "dropped", old->value, (struct sv){0});
+        (void)note(w, "max_completion_tokens", "set", (struct sv){0}, value);
+        rc = splice_replace(&w->splice, key, SV("\"max_completion_tokens\":"));
+    } else if (rc == 0 && clamped) {
+        (void)note(w, "max_tokens", "changed", old->value, value);
+    }
+    return rc < 0 || !clamped ? rc : splice_replace(&w->splice, old->value, value);
+}
+
+static int edit_all(struct work *k) {
+    struct request_place place = k->r->place;
+    int rc = edit_logprobs(k, &place);
+    rc = rc < 0 ? rc : edit_token_ids(k, &place);
+    rc = rc < 0 ? rc : edit_usage(k, &place);
+    rc = rc < 0 ? rc : edit_model(k, &place);
+    rc = rc < 0 ? rc : edit_max_tokens(k);
+    return rc < 0 ? rc : edit_thinking(k, &place);
+}
+
+int rewrite_request(struct rewrite *w, const struct request *r, const struct rewrite_options *o,
+                    struct err *err) {
+    struct work k = {w, r, o};
+    splice_reset(&w->splice);
+    buf_reset(&w->text);
+    buf_reset(&w->values);
+    w->n_edits = 0;
+    w->logprobs = w->top_logprobs = w->token_ids = w->usage = false;
+    size_t model_n = o->model_override ? sv_from(o->model_override).n : 0;
+    int rc = buf_reserve(&w->values, REWRITE_VALUES_MAX + 12 * model_n);
+    rc = rc < 0 ? rc : edit_all(&k);
+    if (rc == 0 && w->n_edits > 0) {
+        rc = splice_apply(&w->splice, r->text, &w->text);
+    }
+    return rc < 0 ? err_set(err, rc, "cannot rewrite the request: %s", err_name(rc)) : 0;
+}
+
+bool rewrite_injects(const struct rewrite *w) {
+    return w->logprobs || w->top_logprobs || w->token_ids || w->usage;
+}
+
+void rewrite_deinit(struct rewrite *w) {
+    splice_deinit(&w->splice);
+    buf_deinit(&w->text);
+    buf_deinit(&w->values);
+    *w = (struct rewrite){0};
+}
+
+static int put_value(struct buf *out, const char *name, struct sv value) {
+    if (value.n == 0) {
+        return 0;
+    }
+    int rc = buf_addf(out, ",\"%s\":", name);
+    return rc < 0 ? rc : text_copy_finite(value, out);
+}
+
+int rewrite_put_edits(const struct rewrite *w, struct buf *out) {
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < w->n_edits; i++) {
+        const struct rewrite_edit *e = &w->edits[i];
+        rc = buf_addf(out, "%s{\"field\":\"%s\",\"action\":\"%s\"", i ? "," : "", e->field,
+                      e->action);
+        rc = rc < 0 ? rc : put_value(out, "from", e->from);
+        rc = rc < 0 ? rc : put_value(out, "to", e->to);
+        rc = rc < 0 ? rc : buf_addc(out, '}');
+    }
+    return rc;
+}

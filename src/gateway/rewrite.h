@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_GATEWAY_REWRITE_H
+#define SNAFFLE_GATEWAY_REWRITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/sv.h"
+#include "gateway/request.h"
+#include "gateway/splice.h"
+
+/*
+ * The documented edits of a chat completions request, spliced into the agent's bytes: key order,
+ * number spelling and escapes of all else stay. What the agent itself asked for stays, but for a
+ * `false` that would switch the capture off. Without I/O.
+ */
+
+/* How much is asked of the engine. */
+enum capture_level { LEVEL_TEXT, LEVEL_LOGPROBS, LEVEL_TOKENS };
+const char *level_name(enum capture_level level);
+
+struct rewrite_options {
+    enum capture_level level;
+    int top_logprobs;
+    long long max_tokens_cap; /* 0: none. */
+    bool disable_thinking;
+    const char *model_override; /* NULL: the agent's own. */
+};
+
+#define REWRITE_EDITS_MAX 12u /* Each field that an edit may touch, and room. */
+
+/* What was changed. `to` lives as long as the rewrite, `from` as long as the request. */
+struct rewrite_edit {
+    const char *field;
+    const char *action; /* set, changed, dropped */
+    struct sv from, to; /* JSON values; empty: none. */
+};
+
+/* All zero before the first use; may be used again. */
+struct rewrite {
+    struct splice splice;
+    struct buf text; /* The request as it is to be sent, when `n_edits` is not 0. */
+    struct rewrite_edit edits[REWRITE_EDITS_MAX];
+    size_t n_edits;
+    struct buf values; /* What the edits put in. */
+    struct sv model;   /* As sent: a JSON value, or empty. */
+    /* Asked for by us, not by the agent: to be taken out of the answer. */
+    bool logprobs;
+    bool top_logprobs;
+    bool token_ids;
+    bool usage;
+};
+
+int rewrite_request(struct rewrite *w, const struct request *r, const struct rewrite_options *o,
+                    struct err *err) CHECK_RESULT;
+void rewrite_deinit(struct rewrite *w);
+
+/* Something was asked for that only the capture needs. */
+bool rewrite_injects(const struct rewrite *w);
+
+/* Appends the edits as JSON objects {field, action, from, to} with commas between. */
+int rewrite_put_edits(const struct rewrite *w, struct buf *out) CHECK_RESULT;
+
+#endif
