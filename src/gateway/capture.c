@@ -198,6 +198,7 @@ int capture_add(struct capture *k, const struct chunk *c) {
         rc = put(&k->usage, c->usage.value);
     }
     if (rc == 0 && c->prompt_token_ids.has_value && k->prompt_ids.len == 0) {
+        k->prompt_ids_on_top = true;
         rc = add(k, &k->prompt_ids, c->prompt_token_ids.value);
     }
     for (size_t i = 0; rc == 0 && i < c->n_choices; i++) {
@@ -250,7 +251,7 @@ void capture_reset(struct capture *k) {
 #define CLEAR_OWN_(field) clear(&k->field);
     CAPTURE_BUFS(CLEAR_OWN_)
     k->n_choices = k->n_finished = k->bytes = 0;
-    k->over_limit = k->has_row_ids_from_engine = false;
+    k->over_limit = k->has_row_ids_from_engine = k->prompt_ids_on_top = false;
     k->n_bad_events = 0;
 }
 

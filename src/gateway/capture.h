@@ -69,6 +69,7 @@ struct capture {
     size_t bytes;
     bool over_limit;
     bool has_row_ids_from_engine; /* llama.cpp's `id` was met. */
+    bool prompt_ids_on_top;       /* As vLLM has them, not in a choice. */
     uint64_t n_bad_events;        /* That were no JSON, or not of this API. */
 };
 

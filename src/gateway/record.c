@@ -98,9 +98,6 @@ static int put_head(struct record *r, const struct capture *k, const struct reco
     if (rc == 0 && f->tail_open) {
         rc = buf_adds(head, ",\"tail_open\":true");
     }
-    if (rc == 0 && f->edits.n > 0) {
-        rc = buf_addf(head, ",\"edits\":[%.*s]", SV_ARG(f->edits));
-    }
     rc = rc < 0 ? rc : buf_adds(head, ",\"findings\":[");
     rc = rc < 0 ? rc : evidence_put(k, f, head);
     return rc < 0 ? rc : buf_adds(head, "]}");

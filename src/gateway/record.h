@@ -26,8 +26,6 @@ struct record_facts {
     bool tail_open;
     bool encoded;        /* The engine compressed its answer although it was not asked to. */
     bool answer_too_big; /* A whole answer that was passed on unread. */
-    bool is_stream;
-    struct sv edits; /* Elements of the edits learned on the way (a clean resend); may be empty. */
 };
 
 /* Buffers of the parts; used again. */

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gateway/call.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+/* Calls kept for reuse with their buffers; about what two busy cores have open at once. */
+#define CALL_SPARE_MAX 64u
+/* A spare call's buffers above this are given back. */
+#define CALL_KEEP_MAX (256u * 1024)
+
+static void on_agent_gone(struct exchange *x, void *arg) {
+    (void)x;
+    call_abort(arg);
+}
+
+static void on_agent_drained(struct exchange *x, void *arg) {
+    struct call *c = arg;
+    (void)x;
+    if (c->up && !(c->is_holding && c->held.len > CONN_QUEUE_HIGH)) {
+        upstream_resume(c->up);
+    }
+}
+
+void call_abort(struct call *c) {
+    upstream_cancel(c->up); /* The engine stops generating. */
+    c->up = NULL;
+    c->upstream_over = true;
+    if (!c->is_ending) {
+        c->end = END_CLIENT_ABORT;
+        c->is_ending = true;
+    }
+    call_advance(c);
+}
+
+static struct call *take_spare(struct gateway *g) {
+    struct call *c = g->spare_calls;
+    if (!c) {
+        return calloc(1, sizeof *c);
+    }
+    g->spare_calls = c->next;
+    g->n_spare_calls--;
+    c->next = NULL;
+    return c;
+}
+
+static struct call *new_call(struct gateway_session *s, struct exchange *x) {
+    struct gateway *g = s->gateway;
+    struct call *c = take_spare(g);
+    if (!c) {
+        return NULL;
+    }
+    c->session = s;
+    c->x = x;
+    c->next = s->calls;
+    if (s->calls) {
+        s->calls->prev = c;
+    }
+    s->calls = c;
+    g->calls_open++;
+    pthread_mutex_lock(&g->mutex);
+    s->n_calls++;
+    pthread_mutex_unlock(&g->mutex);
+    c->agent_body = exchange_body(x);
+    c->asked_us = clock_us();
+    exchange_on_gone(x, on_agent_gone, c);
+    exchange_on_drain(x, on_agent_drained, c);
+    return c;
+}
+
+static void clear(struct buf *b) {
+    if (b->cap > CALL_KEEP_MAX) {
+        buf_deinit(b);
+    } else {
+        buf_reset(b);
+    }
+}
+
+/* Keeps the buffers, forgets all else. */
+static void reset(struct call *c) {
+    struct buf *const bufs[] = {&c->head,     &c->fields,    &c->reason,        &c->out,
+                                &c->held,     &c->answer,    &c->raw,           &c->rewrite.text,
+                                &c->rec.head, &c->rec.texts, &c->rewrite.values};
+    for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
+        clear(bufs[i]);
+    }
+    capture_reset(&c->capture);
+    sse_reset(&c->sse);
+    c->rewrite.n_edits = 0;
+    struct call kept = {
+        .rewrite = c->rewrite,
+        .head = c->head,
+        .fields = c->fields,
+        .reason = c->reason,
+        .sse = c->sse,
+        .chunk = c->chunk,
+        .splice = c->splice,
+        .capture = c->capture,
+        .out = c->out,
+        .held = c->held,
+        .answer = c->answer,
+        .raw = c->raw,
+        .rec = c->rec,
+    };
+    *c = kept;
+}
+
+void call_free_spare(struct gateway *g) {
+    while (g->spare_calls) {
+        struct call *c = g->spare_calls;
+        g->spare_calls = c->next;
+        struct buf *const bufs[] = {&c->head, &c->fields, &c->reason, &c->out,
+                                    &c->held, &c->answer, &c->raw};
+        for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
+            buf_deinit(bufs[i]);
+        }
+        rewrite_deinit(&c->rewrite);
+        sse_deinit(&c->sse);
+        chunk_deinit(&c->chunk);
+        splice_deinit(&c->splice);
+        capture_deinit(&c->capture);
+        record_deinit(&c->rec);
+        free(c);
+    }
+    g->n_spare_calls = 0;
+}
+
+void call_release(struct call *c) {
+    struct gateway_session *s = c->session;
+    struct gateway *g = s->gateway;
+    if (c->prev) {
+        c->prev->next = c->next;
+    } else {
+        s->calls = c->next;
+    }
+    if (c->next) {
+        c->next->prev = c->prev;
+    }
+    reset(c);
+    c->next = g->spare_calls;
+    g->spare_calls = c;
+    g->n_spare_calls++;
+    if (g->n_spare_calls > CALL_SPARE_MAX) {
+        g->spare_calls = c->next;
+        g->n_spare_calls--;
+        struct gateway one = {.spare_calls = c};
+        c->next = NULL;
+        call_free_spare(&one);
+    }
+    g->calls_open--;
+    pthread_mutex_lock(&g->mutex);
+    if (--s->n_calls == 0) {
+        pthread_cond_broadcast(&s->idle);
+    }
+    pthread_mutex_unlock(&g->mutex);
+}
+
+void call_go(struct call *c) {
+    const struct gateway_session *s = c->session;
+    struct err e = {0};
+    const struct rewrite_options o = {
+        .level = c->level,
+        .top_logprobs = s->top_logprobs,
+        .max_tokens_cap = s->max_tokens_cap,
+        .disable_thinking = s->disable_thinking,
+        .model_override = s->model_override,
+    };
+    if (c->edits && rewrite_request(&c->rewrite, &c->request, &o, &e) < 0) {
+        call_fail(c, END_ERROR, &e);
+    } else if (c->record) {
+        call_write_intent(c);
+    } else {
+        call_ask(c);
+    }
+}
+
+/* A compressed body is passed on as it is. */
+static bool is_readable(struct exchange *x) {
+    struct sv encoding = http1_get(exchange_head(x), SV("Content-Encoding"));
+    return encoding.n == 0 || sv_eq_nocase(encoding, SV("identity"));
+}
+
+static bool is_refused(struct gateway_session *s, struct exchange *x) {
+    struct err e = {0};
+    const struct gateway *g = s->gateway;
+    if (s->is_closing) {
+        err_set(&e, ERR_STATE, "the session is closing");
+    } else if (g->calls_open >= g->calls_max) {
+        err_set(&e, ERR_QUOTA, "%llu calls are open, which is the limit of this gateway",
+                (unsigned long long)g->calls_max);
+    } else {
+        return false;
+    }
+    exchange_reply_err(x, &e);
+    return true;
+}
+
+void call_begin(struct gateway_session *s, struct exchange *x) {
+    static const struct sv invalid = {"{\"error\":\"invalid json body\"}", 29};
+    struct request request = {.text = exchange_body(x)};
+    bool readable = is_readable(x);
+    if (is_refused(s, x)) {
+        return;
+    }
+    if (readable && request_parse(&request, exchange_body(x), NULL) < 0) {
+        exchange_reply(x, 400, SV("application/json"), invalid);
+        return;
+    }
+    struct call *c = new_call(s, x);
+    if (!c) {
+        struct err e = {0};
+        err_set(&e, ERR_NOMEM, "out of memory");
+        exchange_reply_err(x, &e);
+        return;
+    }
+    c->request = request;
+    c->number = ++s->stats.calls;
+    c->record = s->record;
+    c->edits = s->edits && readable;
+    c->n_choices = request_n(&request);
+    c->rewrite.model = request.fields[REQUEST_MODEL].value;
+    c->level = session_level(s, request.fields[REQUEST_MODEL].value, request_is_stream(&request),
+                             request_has_tools(&request));
+    call_go(c);
+}
+
+void call_begin_models(struct gateway_session *s, struct exchange *x) {
+    struct call *c = is_refused(s, x) ? NULL : new_call(s, x);
+    if (!c) {
+        return;
+    }
+    c->is_models = true;
+    c->agent_body = (struct sv){0};
+    call_ask(c);
+}

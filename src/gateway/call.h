@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_GATEWAY_CALL_H
+#define SNAFFLE_GATEWAY_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "gateway/capture.h"
+#include "gateway/chunk.h"
+#include "gateway/record.h"
+#include "gateway/request.h"
+#include "gateway/restore.h"
+#include "gateway/rewrite.h"
+#include "gateway/session.h"
+#include "gateway/upstream.h"
+#include "net/server.h"
+#include "net/sse.h"
+
+/*
+ * One model call on its way: agent, intent, engine, answer, result. Loop thread only.
+ *
+ *     call_begin -> intent in the journal -> call_ask -> head -> events or body
+ *         -> call_advance: result in the journal, then what was held goes to the agent, then the
+ * end
+ */
+
+/* How long events are held from the one that ends the last open choice, in wait of the usage and
+ * late ids that engines send behind it. */
+#define CALL_HOLD_MS 1000
+/* How long the engine's own end of the body is awaited behind [DONE]; then the agent gets its end
+ * without it, since some engines leave the connection open. */
+#define CALL_DONE_GRACE_MS 50
+/* A refusal's text is read whole before the agent sees anything; refusals are short. */
+#define CALL_REFUSAL_MAX (256u * 1024)
+/* The greatest whole answer that is read and put right before it is passed on. */
+#define CALL_ANSWER_MAX (64u * 1024 * 1024)
+
+enum call_mode {
+    MODE_NONE,   /* No head yet. */
+    MODE_STREAM, /* Server-sent events. */
+    MODE_PASS,   /* Bytes go on as they come, but the last. */
+    MODE_WHOLE,  /* Collected, restored, then sent. */
+    MODE_PROBE,  /* Collected: it may be a refusal of what we asked for. */
+};
+
+enum call_written { WRITTEN_NONE, WRITTEN_OPEN, WRITTEN_WHOLE };
+
+struct call {
+    struct gateway_session *session;
+    struct call *prev, *next; /* In session->calls; next also in the spare list. */
+    struct exchange *x;       /* NULL: the agent's side is ended. */
+    struct upstream *up;      /* NULL: not asked yet, or over. */
+    uint64_t number;
+    bool is_models; /* GET /v1/models: passed on, not recorded. */
+    bool record;
+    bool edits;
+    bool has_tools;
+
+    /* The request. */
+    struct sv agent_body;
+    struct request request;
+    struct rewrite rewrite;
+    struct buf head; /* Of the request to the engine. */
+    enum capture_level level;
+    unsigned resends;
+    int refused_status; /* What the engine said to what was asked before. */
+    unsigned n_choices; /* That were asked for. */
+
+    /* The answer. */
+    enum call_mode mode;
+    int status;
+    struct buf fields; /* End-to-end field lines of the engine's head. */
+    struct buf reason;
+    bool has_length;
+    bool is_encoded;
+    bool until_close; /* The engine's framing has no end of its own. */
+    uint64_t length;
+    struct restore_plan plan;
+    bool restores;
+    struct sse sse;
+    struct chunk chunk;
+    struct splice splice;
+    struct capture capture;
+    struct buf out;      /* To be sent at the next flush. */
+    struct buf held;     /* Kept back until the result is in the journal. */
+    struct buf answer;   /* A whole answer, or a failed one's text. */
+    struct buf raw;      /* The engine's payload as it came, if kept. */
+    bool answer_started; /* The agent has the head. */
+    bool agent_chunked;
+    bool agent_until_close;
+    bool answer_too_big;
+    bool is_holding;
+    bool saw_done;
+    bool hold_over; /* The time limit passed. */
+
+    /* The end. */
+    enum call_end end;
+    bool is_ending;     /* All is known that will be: the final record is due. */
+    bool upstream_over; /* The engine's side is at its end. */
+    bool awaits_end;    /* All is written; only the engine's end of the body is missing. */
+    bool journal_pending;
+    bool journal_failed; /* The call was refused because it could not be recorded. */
+    int journal_code;    /* What the journal said last. */
+    enum call_written written;
+    struct err failure; /* Why there is no (whole) answer. */
+    struct record rec;
+    int64_t asked_us; /* The request's last byte came. */
+    int64_t first_us; /* The answer's first event; 0: none. */
+};
+
+/* Takes the exchange. */
+void call_begin(struct gateway_session *s, struct exchange *x);
+void call_begin_models(struct gateway_session *s, struct exchange *x);
+/* The agent left, or the session ends: what came is recorded, and the engine is let go. */
+void call_abort(struct call *c);
+void call_free_spare(struct gateway *g);
+
+/* call.c: rewrites the request at the call's level, records the intent, and asks. */
+void call_go(struct call *c);
+void call_release(struct call *c);
+
+/* call_ask.c: builds the request's head and sends it. */
+void call_ask(struct call *c);
+extern const struct upstream_events call_upstream_events;
+
+/* call_intent.c: then call_ask, or the agent gets an error. */
+void call_write_intent(struct call *c);
+void call_refuse_unrecorded(struct call *c);
+
+/* call_stream.c */
+void call_stream_body(struct call *c, struct sv payload);
+int call_stream_end(struct call *c) CHECK_RESULT; /* What is left in the splitter. */
+void call_stream_error(struct call *c);
+
+/* call_whole.c */
+void call_whole_body(struct call *c, struct sv payload);
+int call_whole_end(struct call *c) CHECK_RESULT;
+
+/* call_reply.c: the agent's side. */
+void reply_start(struct call *c, bool has_length, uint64_t length);
+void reply_send(struct call *c, struct sv payload);
+void reply_flush(struct call *c); /* Sends c->out. */
+void reply_end(struct call *c);
+void reply_cut(struct call *c);
+void reply_error(struct call *c, const struct err *err);
+
+/* call_end.c: goes on with whatever can be done now; the call may be gone after. */
+void call_advance(struct call *c);
+void call_fail(struct call *c, enum call_end end, const struct err *err);
+
+#endif

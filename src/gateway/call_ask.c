@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The engine's side of a call: the request's head, and what is made of the answer's. */
+#include <string.h>
+
+#include "gateway/call.h"
+
+static int put_head(struct call *c, struct sv body, struct err *err) {
+    /* The key is ours, and an answer must come plain to be read. Expect was answered here. */
+    static const char *const drop[] = {"Host", "Authorization", "Accept-Encoding", "Expect", NULL};
+    const struct gateway_session *s = c->session;
+    struct buf *out = &c->head;
+    buf_reset(out);
+    const char *target = c->is_models ? s->models_target : s->chat_target;
+    int rc = http1_put_request(out, c->is_models ? SV("GET") : SV("POST"), sv_from(target), err);
+    rc = rc < 0 ? rc : http1_put_field(out, SV("Host"), sv_from(s->host_field), err);
+    rc = rc < 0 ? rc : http1_put_end_to_end(out, exchange_head(c->x), drop, err);
+    rc = rc < 0 ? rc : http1_put_field(out, SV("Accept-Encoding"), SV("identity"), err);
+    if (rc == 0 && s->api_key) {
+        AUTO_BUF struct buf value = {0};
+        rc = buf_addf(&value, "Bearer %s", s->api_key);
+        rc = rc < 0 ? rc : http1_put_field(out, SV("Authorization"), buf_sv(&value), err);
+        explicit_bzero(value.data, value.len);
+    }
+    if (rc == 0 && !c->is_models) {
+        rc = http1_put_framing(out, HTTP1_LENGTH, body.n, err);
+    }
+    return rc < 0 ? rc : http1_put_end(out, err);
+}
+
+void call_ask(struct call *c) {
+    const struct gateway_session *s = c->session;
+    struct err e = {0};
+    struct sv body = c->rewrite.n_edits > 0 ? buf_sv(&c->rewrite.text) : c->agent_body;
+    int rc = put_head(c, body, &e);
+    if (rc == 0) {
+        const struct upstream_options o = {
+            .host = s->host,
+            .port = s->port,
+            .tls = s->tls,
+            .head = buf_sv(&c->head),
+            .body = body,
+            .connect_timeout_ms = s->connect_timeout_ms,
+            .header_timeout_ms = s->header_timeout_ms,
+            .events = &call_upstream_events,
+            .arg = c,
+        };
+        rc = upstream_start(s->gateway->pool, &o, &c->up, &e);
+    }
+    if (rc < 0) {
+        call_fail(c, END_ERROR, &e);
+    }
+}
+
+static bool is_event_stream(const struct http1_head *head) {
+    struct sv type = http1_get(head, SV("Content-Type"));
+    struct sv want = SV("text/event-stream");
+    return type.n >= want.n && sv_eq_nocase((struct sv){type.p, want.n}, want);
+}
+
+static enum engine engine_from(const struct call *c, const struct http1_head *head) {
+    if (c->session->is_openai) {
+        return ENGINE_OPENAI;
+    }
+    struct sv server = http1_get(head, SV("Server"));
+    return sv_starts_with(server, SV("llama.cpp")) ? ENGINE_LLAMA_CPP : ENGINE_UNKNOWN;
+}
+
+static enum call_mode mode_for(const struct call *c, const struct http1_head *head) {
+    if (c->is_models) {
+        return MODE_WHOLE;
+    }
+    if ((c->status == 400 || c->status == 422) && rewrite_injects(&c->rewrite)) {
+        return MODE_PROBE;
+    }
+    if (c->status >= 400 || c->is_encoded) {
+        return MODE_PASS;
+    }
+    if (is_event_stream(head)) {
+        return MODE_STREAM;
+    }
+    return c->restores ? MODE_WHOLE : MODE_PASS;
+}
+
+static int take_head(struct call *c, const struct http1_head *head, struct err *err) {
+    struct sv encoding = http1_get(head, SV("Content-Encoding"));
+    c->status = head->status;
+    c->is_encoded = encoding.n > 0 && !sv_eq_nocase(encoding, SV("identity"));
+    c->plan = (struct restore_plan){
+        .engine = engine_from(c, head),
+        .logprobs = c->rewrite.logprobs,
+        .top_logprobs = c->rewrite.top_logprobs && !c->rewrite.logprobs,
+        .token_ids = c->rewrite.token_ids,
+        .usage = c->rewrite.usage,
+    };
+    c->restores = restore_is_needed(&c->plan);
+    c->has_length = head->has_length;
+    c->length = head->content_length;
+    c->until_close = !head->has_length && !head->chunked;
+    c->mode = mode_for(c, head);
+    buf_reset(&c->reason);
+    buf_reset(&c->fields);
+    int rc = buf_add_sv(&c->reason, head->reason);
+    return rc < 0 ? rc : http1_put_end_to_end(&c->fields, head, NULL, err);
+}
+
+static void on_head(void *arg, const struct http1_head *head) {
+    struct call *c = arg;
+    struct err e = {0};
+    if (take_head(c, head, &e) < 0) {
+        upstream_cancel(c->up);
+        c->up = NULL;
+        call_fail(c, END_ERROR, &e);
+        return;
+    }
+    if (c->resends > 0 && c->status < 300) {
+        session_remember(c->session, c->rewrite.model, request_is_stream(&c->request),
+                         request_has_tools(&c->request), c->level);
+    }
+    if (c->mode == MODE_PASS) {
+        reply_start(c, c->has_length, c->length);
+    } else if (c->mode == MODE_STREAM) {
+        reply_start(c, c->has_length && !c->restores, c->length);
+    }
+}
+
+static void on_body(void *arg, struct sv payload) {
+    struct call *c = arg;
+    if (c->session->gateway->keep_raw && c->record && c->raw.len + payload.n <= CALL_ANSWER_MAX) {
+        (void)buf_add_sv(&c->raw, payload); /* For looking at; the record does not hang on it. */
+    }
+    if (c->mode != MODE_STREAM) {
+        call_whole_body(c, payload);
+    } else if (c->record || c->restores) {
+        call_stream_body(c, payload);
+    } else if (buf_add_sv(&c->out, payload) < 0) {
+        call_abort(c);
+    }
+}
+
+static void on_flush(void *arg) {
+    struct call *c = arg;
+    reply_flush(c);
+    if (c->is_holding && c->up && c->held.len > CONN_QUEUE_HIGH) {
+        upstream_pause(c->up); /* A second at most; send_held lets it go on. */
+    }
+    if (c->is_ending) {
+        call_advance(c);
+    }
+}
+
+/* A refusal that comes from what only we asked for: ask again without it. */
+static bool asks_again(struct call *c) {
+    if (c->mode != MODE_PROBE || c->level == LEVEL_TEXT || !c->x || c->is_ending) {
+        return false;
+    }
+    bool names_ids = sv_find(buf_sv(&c->answer), SV("return_token_ids")) != (size_t)-1;
+    c->level = c->level == LEVEL_TOKENS && names_ids ? LEVEL_LOGPROBS : LEVEL_TEXT;
+    c->refused_status = c->status;
+    c->resends++;
+    c->status = 0;
+    c->mode = MODE_NONE;
+    c->first_us = 0;
+    buf_reset(&c->answer);
+    buf_reset(&c->raw);
+    return true;
+}
+
+/* A stream whose framing has no end of its own, and that stopped in the middle. */
+static bool is_cut_off(const struct call *c) {
+    return c->until_close && c->mode == MODE_STREAM && (c->record || c->restores) && !c->saw_done &&
+           c->capture.n_finished < c->n_choices;
+}
+
+static void on_end(void *arg) {
+    struct call *c = arg;
+    c->up = NULL;
+    if (asks_again(c)) {
+        call_go(c);
+        return;
+    }
+    struct err e = {0};
+    int rc = c->mode == MODE_STREAM ? call_stream_end(c) : call_whole_end(c);
+    if (rc < 0) {
+        err_set(&e, rc, "cannot read the engine's answer: %s", err_name(rc));
+        call_fail(c, END_UPSTREAM_ABORT, &e);
+    } else if (is_cut_off(c)) {
+        err_set(&e, ERR_CLOSED, "the engine's stream broke off");
+        call_fail(c, END_UPSTREAM_ABORT, &e);
+    } else {
+        c->upstream_over = true;
+        c->is_ending = true;
+        call_advance(c);
+    }
+}
+
+static void on_fail(void *arg, const struct err *err) {
+    struct call *c = arg;
+    c->up = NULL;
+    call_fail(c, c->mode == MODE_NONE ? END_ERROR : END_UPSTREAM_ABORT, err);
+}
+
+const struct upstream_events call_upstream_events = {
+    .on_head = on_head,
+    .on_body = on_body,
+    .on_flush = on_flush,
+    .on_end = on_end,
+    .on_fail = on_fail,
+};

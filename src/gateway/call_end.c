@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of a call: the result into the journal first, then what was held to the agent. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "gateway/call.h"
+
+static void on_written(void *arg) {
+    struct call *c = arg;
+    c->journal_pending = false;
+    if (c->journal_code < 0) {
+        c->session->stats.capture_fault = true;
+    }
+    call_advance(c);
+}
+
+/* On the journal's thread. */
+static void journal_done(void *arg, int code) {
+    struct call *c = arg;
+    c->journal_code = code;
+    loop_post(c->session->gateway->loop, on_written, c);
+}
+
+static const char *engine_of(const struct call *c) {
+    if (c->plan.engine != ENGINE_UNKNOWN) {
+        return engine_name(c->plan.engine);
+    }
+    if (c->capture.has_row_ids_from_engine) {
+        return engine_name(ENGINE_LLAMA_CPP);
+    }
+    return c->capture.prompt_ids_on_top ? engine_name(ENGINE_VLLM) : NULL;
+}
+
+static int agent_status(const struct call *c) {
+    if (c->end == END_ERROR || (c->end == END_UPSTREAM_ABORT && !c->answer_started)) {
+        return err_http_status(c->failure.code);
+    }
+    return c->answer_started || c->end == END_COMPLETE ? c->status : 0;
+}
+
+static void get_facts(const struct call *c, bool tail_open, struct record_facts *f) {
+    *f = (struct record_facts){
+        .status = agent_status(c),
+        .end = c->end,
+        .latency_s = (double)(clock_us() - c->asked_us) / 1e6,
+        .ttft_s = c->first_us ? (double)(c->first_us - c->asked_us) / 1e6 : -1,
+        .engine = engine_of(c),
+        .tail_open = tail_open,
+        .encoded = c->is_encoded,
+        .answer_too_big = c->answer_too_big,
+    };
+    if (c->status >= 400) {
+        f->upstream_status = c->status;
+        f->upstream_error = buf_sv(&c->answer);
+    } else if (c->failure.code < 0) {
+        f->upstream_error = sv_from(c->failure.msg);
+    }
+}
+
+/* A whole answer's text for the record: without log-probabilities and ids, as the record has them
+ * apart. */
+static int put_answer(struct call *c, struct buf *out) {
+    const struct restore_plan all = {.engine = c->plan.engine, .logprobs = true, .token_ids = true};
+    if (c->mode == MODE_STREAM || c->capture.n_choices == 0) {
+        return 0;
+    }
+    return restore_chunk(&all, &c->chunk, buf_sv(&c->answer), &c->splice, out);
+}
+
+static int build(struct call *c, bool tail_open) {
+    AUTO_BUF struct buf answer = {0};
+    struct record_facts facts;
+    get_facts(c, tail_open, &facts);
+    int rc = put_answer(c, &answer);
+    return rc < 0 ? rc : record_build(&c->rec, &c->capture, &facts, buf_sv(&answer));
+}
+
+static int append(struct call *c, enum journal_type type, struct err *err) {
+    struct journal_record r = {
+        .type = type,
+        .session = sv_from(c->session->name),
+        .call = c->number,
+        .head = buf_sv(&c->rec.head),
+        .n_parts = c->rec.n_parts,
+    };
+    for (unsigned i = 0; i < r.n_parts; i++) {
+        r.parts[i] = c->rec.parts[i];
+    }
+    if (c->session->gateway->keep_raw && c->raw.len > 0) {
+        r.parts[r.n_parts++] = (struct journal_part){SV("raw_answer"), buf_sv(&c->raw)};
+    }
+    return journal_append(c->session->gateway->journal, &r, journal_done, c, err);
+}
+
+/* True when the record is on its way; false when it can't be written, which must not keep the
+ * agent from its answer. */
+static bool write_result(struct call *c, bool tail_open) {
+    struct err e = {0};
+    enum journal_type type = c->written == WRITTEN_OPEN ? JOURNAL_TAIL : JOURNAL_RESULT;
+    c->written = tail_open ? WRITTEN_OPEN : WRITTEN_WHOLE;
+    int rc = build(c, tail_open);
+    if (rc == 0) {
+        c->journal_pending = true;
+        rc = append(c, type, &e);
+    }
+    if (rc < 0) {
+        c->journal_pending = false;
+        c->session->stats.capture_fault = true;
+    }
+    return rc == 0;
+}
+
+/* Engines without a list of models, or none at all: the agent gets the one model that is known. */
+static bool lacks_models(const struct call *c) {
+    return c->is_models && c->end != END_CLIENT_ABORT &&
+           (c->end != END_COMPLETE || c->status == 404 || c->status == 405 || c->status == 501);
+}
+
+static void reply_models(struct call *c) {
+    AUTO_BUF struct buf body = {0};
+    const char *model = c->session->model_override;
+    struct exchange *x = c->x;
+    int rc = buf_adds(&body, "{\"object\":\"list\",\"data\":[");
+    if (rc == 0 && model) {
+        rc = buf_adds(&body, "{\"object\":\"model\",\"owned_by\":\"snaffle\",\"id\":");
+        rc = rc < 0 ? rc : json_quote(sv_from(model), &body);
+        rc = rc < 0 ? rc : buf_addc(&body, '}');
+    }
+    rc = rc < 0 ? rc : buf_adds(&body, "]}");
+    c->x = NULL;
+    if (x && rc == 0) {
+        exchange_reply(x, 200, SV("application/json"), buf_sv(&body));
+    } else if (x) {
+        exchange_cut(x, EXCHANGE_CUT_RESET);
+    }
+}
+
+static void send_held(struct call *c) {
+    c->is_holding = false;
+    if (c->mode == MODE_WHOLE || c->mode == MODE_PROBE) {
+        if (c->is_ending && c->end == END_COMPLETE && !lacks_models(c)) {
+            reply_start(c, /* has_length= */ true, c->held.len);
+            reply_send(c, buf_sv(&c->held));
+            buf_reset(&c->held);
+        }
+        return;
+    }
+    if (c->mode == MODE_PASS && (!c->is_ending || c->end != END_COMPLETE)) {
+        return; /* The last byte is the proof that all came. */
+    }
+    if (c->held.len > 0) {
+        reply_flush(c);
+        reply_send(c, buf_sv(&c->held));
+        buf_reset(&c->held);
+    }
+    if (c->up && c->x && !exchange_is_full(c->x)) {
+        upstream_resume(c->up);
+    }
+}
+
+static void end_agent(struct call *c) {
+    reply_flush(c);
+    if (lacks_models(c)) {
+        reply_models(c);
+        return;
+    }
+    switch (c->end) {
+    case END_COMPLETE:
+        reply_end(c);
+        break;
+    case END_CLIENT_ABORT:
+        reply_cut(c);
+        break;
+    default:
+        if (!c->answer_started) {
+            reply_error(c, &c->failure);
+            break;
+        }
+        if (c->mode == MODE_STREAM) {
+            call_stream_error(c);
+        }
+        reply_cut(c);
+    }
+}
+
+static void conclude(struct call *c) {
+    struct gateway_session *s = c->session;
+    bool engine_failed = c->end == END_UPSTREAM_ABORT || c->end == END_ERROR ||
+                         (c->status >= 502 && c->status <= 504);
+    upstream_cancel(c->up);
+    c->up = NULL;
+    if (!c->is_models) {
+        s->stats.calls_ended++;
+        s->stats.completion_tokens += capture_completion_tokens(&c->capture);
+        if (c->end != END_CLIENT_ABORT && !c->journal_failed) {
+            session_note_answer(s, !engine_failed);
+        }
+    }
+    end_agent(c);
+    call_release(c);
+}
+
+static void on_grace_over(struct exchange *x, void *arg) {
+    struct call *c = arg;
+    (void)x;
+    c->upstream_over = true;
+    call_advance(c);
+}
+
+void call_advance(struct call *c) {
+    if (c->journal_pending) {
+        return;
+    }
+    if (c->record && c->is_ending && c->written != WRITTEN_WHOLE) {
+        if (write_result(c, /* tail_open= */ false)) {
+            return;
+        }
+    }
+    if (c->record && c->hold_over && c->written == WRITTEN_NONE) {
+        if (write_result(c, /* tail_open= */ true)) {
+            return;
+        }
+    }
+    if (c->is_holding || c->is_ending) {
+        send_held(c);
+    }
+    if (c->is_ending && c->upstream_over) {
+        conclude(c);
+    } else if (c->is_ending && !c->awaits_end) {
+        c->awaits_end = true;
+        exchange_after(c->x, CALL_DONE_GRACE_MS, on_grace_over, c);
+    }
+}
+
+void call_fail(struct call *c, enum call_end end, const struct err *err) {
+    c->upstream_over = true;
+    if (!c->is_ending) {
+        c->failure = *err;
+        c->end = end;
+        c->is_ending = true;
+    }
+    call_advance(c);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The agent's side of a call: the engine's head goes on as it is, the framing is ours. */
+#include "gateway/call.h"
+
+/* What one buffered send may grow to before the buffer is given back. */
+#define REPLY_KEEP_MAX (128u * 1024)
+
+static int put_head(struct call *c, enum http1_framing framing, uint64_t length, struct buf *out) {
+    struct err e;
+    int rc = http1_put_status(out, c->status, buf_sv(&c->reason), &e);
+    rc = rc < 0 ? rc : buf_add_sv(out, buf_sv(&c->fields));
+    rc = rc < 0 ? rc : http1_put_framing(out, framing, length, &e);
+    if (rc == 0 && framing != HTTP1_UNTIL_CLOSE && !http1_keep_alive(exchange_head(c->x))) {
+        rc = http1_put_field(out, SV("Connection"), SV("close"), &e);
+    }
+    return rc < 0 ? rc : http1_put_end(out, &e);
+}
+
+void reply_start(struct call *c, bool has_length, uint64_t length) {
+    AUTO_BUF struct buf head = {0};
+    if (!c->x || c->answer_started) {
+        return;
+    }
+    enum http1_framing framing = has_length ? HTTP1_LENGTH : HTTP1_CHUNKED;
+    if (!has_length && exchange_head(c->x)->minor == 0) {
+        framing = HTTP1_UNTIL_CLOSE;
+    }
+    c->answer_started = true;
+    c->agent_chunked = framing == HTTP1_CHUNKED;
+    c->agent_until_close = framing == HTTP1_UNTIL_CLOSE;
+    if (put_head(c, framing, length, &head) < 0) {
+        reply_cut(c);
+        return;
+    }
+    (void)exchange_send_raw(c->x, buf_sv(&head)); /* A lost agent is told by on_gone. */
+}
+
+void reply_send(struct call *c, struct sv payload) {
+    if (!c->x || payload.n == 0) {
+        return;
+    }
+    if (c->agent_chunked) {
+        char line[HTTP1_CHUNK_HEAD_MAX];
+        const struct sv parts[] = {http1_chunk_head(line, payload.n), payload, HTTP1_CHUNK_TAIL};
+        (void)exchange_send_rawv(c->x, parts, 3);
+    } else {
+        (void)exchange_send_raw(c->x, payload);
+    }
+    if (c->up && exchange_is_full(c->x)) {
+        upstream_pause(c->up);
+    }
+}
+
+void reply_flush(struct call *c) {
+    reply_send(c, buf_sv(&c->out));
+    if (c->out.cap > REPLY_KEEP_MAX) {
+        buf_deinit(&c->out);
+    } else {
+        buf_reset(&c->out);
+    }
+}
+
+void reply_end(struct call *c) {
+    struct exchange *x = c->x;
+    if (!x) {
+        return;
+    }
+    if (c->agent_chunked) {
+        (void)exchange_send_raw(x, HTTP1_LAST_CHUNK);
+    }
+    c->x = NULL;
+    if (c->agent_until_close) {
+        exchange_cut(x, EXCHANGE_CUT_FIN);
+    } else {
+        exchange_end(x);
+    }
+}
+
+void reply_cut(struct call *c) {
+    struct exchange *x = c->x;
+    c->x = NULL;
+    if (x) {
+        /* Without a length or chunks a FIN would look like a proper end. */
+        exchange_cut(x, c->agent_until_close ? EXCHANGE_CUT_RESET : EXCHANGE_CUT_FIN);
+    }
+}
+
+void reply_error(struct call *c, const struct err *err) {
+    struct exchange *x = c->x;
+    c->x = NULL;
+    if (x) {
+        exchange_reply_err(x, err);
+    }
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A streamed answer: events are read, put right, recorded and sent on. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "gateway/call.h"
+
+static void on_hold_over(struct exchange *x, void *arg) {
+    struct call *c = arg;
+    (void)x;
+    if (c->is_holding && !c->is_ending) {
+        c->hold_over = true;
+        call_advance(c);
+    }
+}
+
+/* From here on nothing goes to the agent before the result is in the journal. */
+static void hold(struct call *c) {
+    if (c->is_holding || !c->record) {
+        return;
+    }
+    c->is_holding = true;
+    if (c->x && c->written == WRITTEN_NONE && !c->journal_pending) {
+        exchange_after(c->x, CALL_HOLD_MS, on_hold_over, c);
+    }
+}
+
+static int send_on(struct call *c, struct sv bytes) {
+    return buf_add_sv(c->is_holding ? &c->held : &c->out, bytes);
+}
+
+/* An event of several data lines: its fields stay, its data lines are made anew. */
+static int send_joined(struct call *c, const struct sse_event *event) {
+    AUTO_BUF struct buf fresh = {0};
+    AUTO_BUF struct buf whole = {0};
+    int rc = restore_chunk(&c->plan, &c->chunk, event->data, &c->splice, &fresh);
+    if (rc == 0 && event->type.n > 0) {
+        rc = buf_addf(&whole, "event: %.*s\n", SV_ARG(event->type));
+    }
+    if (rc == 0 && event->has_id) {
+        rc = buf_addf(&whole, "id: %.*s\n", SV_ARG(event->id));
+    }
+    rc = rc < 0 ? rc : buf_adds(&whole, "data: ");
+    for (size_t i = 0; rc == 0 && i < fresh.len; i++) {
+        rc = fresh.data[i] == '\n' ? buf_adds(&whole, "\ndata: ") : buf_addc(&whole, fresh.data[i]);
+    }
+    rc = rc < 0 ? rc : buf_adds(&whole, "\n\n");
+    return rc < 0 ? rc : send_on(c, buf_sv(&whole));
+}
+
+static int send_restored(struct call *c, const struct sse_event *event) {
+    const char *raw_end = event->raw.p + event->raw.n;
+    if (restore_drops(&c->plan, &c->chunk)) {
+        return 0;
+    }
+    if (event->data.p < event->raw.p || event->data.p > raw_end) {
+        return send_joined(c, event);
+    }
+    struct buf *to = c->is_holding ? &c->held : &c->out;
+    const char *data_end = event->data.p + event->data.n;
+    int rc = buf_add(to, event->raw.p, (size_t)(event->data.p - event->raw.p));
+    rc = rc < 0 ? rc : restore_chunk(&c->plan, &c->chunk, event->data, &c->splice, to);
+    return rc < 0 ? rc : buf_add(to, data_end, (size_t)(raw_end - data_end));
+}
+
+/* The last choice that was asked for has come to its end. */
+static bool is_finished(const struct call *c) {
+    return c->capture.n_finished > 0 && c->capture.n_finished >= c->n_choices;
+}
+
+static int take_chunk(struct call *c, const struct sse_event *event) {
+    int rc = chunk_parse(&c->chunk, event->data);
+    if (rc < 0) {
+        c->capture.n_bad_events++;
+        return rc == ERR_NOMEM ? rc : send_on(c, event->raw);
+    }
+    rc = capture_add(&c->capture, &c->chunk);
+    if (rc < 0) {
+        return rc;
+    }
+    if (is_finished(c) && c->written == WRITTEN_NONE) {
+        hold(c);
+    }
+    return c->restores ? send_restored(c, event) : send_on(c, event->raw);
+}
+
+static int take_event(struct call *c, const struct sse_event *event) {
+    if (!event->has_data) {
+        return send_on(c, event->raw);
+    }
+    if (c->first_us == 0) {
+        c->first_us = clock_us();
+    }
+    if (sv_eq(sv_trim(event->data), SV("[DONE]"))) {
+        hold(c);
+        c->saw_done = true;
+        c->is_ending = true;
+        return send_on(c, event->raw);
+    }
+    return take_chunk(c, event);
+}
+
+void call_stream_body(struct call *c, struct sv payload) {
+    struct sse_event event;
+    struct err e = {0};
+    size_t used;
+    int rc = 0;
+    while (rc == 0 && (rc = sse_feed(&c->sse, payload, &used, &event, &e)) > 0) {
+        payload = sv_cut(payload, used);
+        rc = take_event(c, &event);
+    }
+    if (rc < 0) {
+        err_wrap(&e, "cannot take the engine's event");
+        upstream_cancel(c->up);
+        c->up = NULL;
+        call_fail(c, END_UPSTREAM_ABORT, &e);
+    }
+}
+
+int call_stream_end(struct call *c) {
+    struct sse_event event;
+    int rc = sse_finish(&c->sse, &event, NULL);
+    if (rc <= 0) {
+        return rc;
+    }
+    hold(c);
+    return take_event(c, &event);
+}
+
+/* Agents that see a stream break off without a word try again at once, for ever. */
+void call_stream_error(struct call *c) {
+    AUTO_BUF struct buf event = {0};
+    int rc = buf_adds(&event, "data: {\"error\":{\"message\":");
+    rc = rc < 0 ? rc : json_quote(sv_from(c->failure.msg), &event);
+    rc = rc < 0
+             ? rc
+             : buf_adds(&event, ",\"type\":\"upstream_error\",\"code\":\"upstream_abort\"}}\n\n");
+    if (rc == 0) {
+        reply_send(c, buf_sv(&event));
+    }
+}

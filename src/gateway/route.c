@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which request is for whom: the token in the path or the bearer key, then the path itself. */
+#include "gateway/call.h"
+
+#define BEARER "Bearer "
+
+static void reply_status(struct exchange *x, int code, const char *message) {
+    struct err e = {0};
+    err_set(&e, code, "%s", message);
+    exchange_reply_err(x, &e);
+}
+
+static void reply_unauthorized(struct exchange *x) {
+    exchange_reply(x, 401, SV("application/json"),
+                   SV("{\"error\":{\"message\":\"unknown api key\",\"type\":"
+                      "\"invalid_request_error\",\"code\":\"invalid_api_key\"}}"));
+}
+
+static void reply_not_allowed(struct exchange *x) {
+    exchange_reply(x, 405, SV("application/json"),
+                   SV("{\"error\":{\"message\":\"method not allowed\",\"type\":"
+                      "\"invalid_request_error\",\"code\":null}}"));
+}
+
+static struct sv bearer(const struct exchange *x) {
+    struct sv value = http1_get(exchange_head(x), SV("Authorization"));
+    struct sv word = SV(BEARER);
+    if (value.n < word.n || !sv_eq_nocase((struct sv){value.p, word.n}, word)) {
+        return (struct sv){0};
+    }
+    return sv_trim(sv_cut(value, word.n));
+}
+
+/* "/s/<token>/v1/models" gives the token, and leaves "/v1/models". */
+static bool take_path_token(struct sv *path, struct sv *token) {
+    struct sv prefix = SV("/s/");
+    if (!sv_starts_with(*path, prefix)) {
+        return false;
+    }
+    struct sv rest = sv_cut(*path, prefix.n);
+    size_t slash = sv_find(rest, SV("/"));
+    slash = slash == (size_t)-1 ? rest.n : slash;
+    *token = (struct sv){rest.p, slash};
+    *path = sv_cut(rest, slash);
+    return true;
+}
+
+static void serve(struct gateway_session *s, struct exchange *x, struct sv path) {
+    struct sv method = exchange_head(x)->method;
+    struct sv v1 = SV("/v1");
+    if (sv_starts_with(path, SV("/v1/"))) {
+        path = sv_cut(path, v1.n);
+    }
+    if (sv_eq(path, SV("/chat/completions"))) {
+        if (sv_eq(method, SV("POST"))) {
+            call_begin(s, x);
+        } else {
+            reply_not_allowed(x);
+        }
+    } else if (sv_eq(path, SV("/models"))) {
+        if (sv_eq(method, SV("GET")) || sv_eq(method, SV("HEAD"))) {
+            call_begin_models(s, x);
+        } else {
+            reply_not_allowed(x);
+        }
+    } else {
+        reply_status(x, ERR_NOT_FOUND,
+                     "no such path: this is a model gateway, use /v1/chat/completions");
+    }
+}
+
+static bool is_health(struct exchange *x, struct sv path) {
+    if (!sv_eq(path, SV("/healthz"))) {
+        return false;
+    }
+    exchange_reply(x, 200, SV("application/json"), SV("{\"status\":\"ok\"}"));
+    return true;
+}
+
+void route_unix(struct exchange *x, void *session) {
+    struct sv path = exchange_path(x);
+    struct sv token;
+    if (!is_health(x, path)) {
+        (void)take_path_token(&path, &token); /* The socket itself says who it is. */
+        serve(session, x, path);
+    }
+}
+
+void route_tcp(struct exchange *x, void *gateway) {
+    struct sv path = exchange_path(x);
+    struct sv token = {0};
+    if (is_health(x, path)) {
+        return;
+    }
+    if (!take_path_token(&path, &token)) {
+        token = bearer(x);
+    }
+    struct gateway_session *s = session_find(gateway, token);
+    if (s) {
+        serve(s, x, path);
+    } else {
+        reply_unauthorized(x);
+    }
+}
