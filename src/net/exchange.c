@@ -138,11 +138,15 @@ int exchange_send(struct exchange *x, struct sv payload) {
     return conn_write(x->client->conn, payload);
 }
 
-int exchange_send_raw(struct exchange *x, struct sv raw) {
+int exchange_send_rawv(struct exchange *x, const struct sv *parts, size_t n) {
     if (x->mode == ANSWER_NONE) {
         x->mode = ANSWER_RAW;
     }
-    return x->client ? conn_write(x->client->conn, raw) : ERR_CLOSED;
+    return x->client ? conn_writev(x->client->conn, parts, n) : ERR_CLOSED;
+}
+
+int exchange_send_raw(struct exchange *x, struct sv raw) {
+    return exchange_send_rawv(x, &raw, 1);
 }
 
 void exchange_end(struct exchange *x) {

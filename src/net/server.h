@@ -75,6 +75,7 @@ int exchange_start(struct exchange *x, int status, const struct server_field *fi
                    enum http1_framing framing, uint64_t length);
 int exchange_send(struct exchange *x, struct sv payload); /* One chunk if chunked. */
 int exchange_send_raw(struct exchange *x, struct sv raw); /* Bytes as they are, head or body. */
+int exchange_send_rawv(struct exchange *x, const struct sv *parts, size_t n); /* In one write. */
 /* Ends the answer: the last chunk if chunked; the connection is kept if both sides can. After raw
  * bytes without exchange_start nothing is added: they have to be a whole answer. */
 void exchange_end(struct exchange *x);
