@@ -123,10 +123,18 @@ static void on_head(void *arg, const struct http1_head *head) {
     }
 }
 
+static int keep_raw(struct call *c, struct sv payload) {
+    if (!c->session->gateway->keep_raw || !c->record ||
+        c->raw.len + payload.n > CALL_ANSWER_MAX) {
+        return 0;
+    }
+    return buf_add_sv(&c->raw, payload);
+}
+
 static void on_body(void *arg, struct sv payload) {
     struct call *c = arg;
-    if (c->session->gateway->keep_raw && c->record && c->raw.len + payload.n <= CALL_ANSWER_MAX) {
-        (void)buf_add_sv(&c->raw, payload); /* For looking at; the record does not hang on it. */
+    if (keep_raw(c, payload) < 0) {
+        c->answer_too_big = true; /* Kept for looking at; the call does not hang on it. */
     }
     if (c->mode != MODE_STREAM) {
         call_whole_body(c, payload);
