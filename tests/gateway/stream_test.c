@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fixture.h"
+
+#include <string.h>
+
+#define REQUEST "{\"model\":\"m\",\"stream\":true,\"messages\":[]}"
+
+/* As vLLM streams: ids and log-probabilities asked for; a chunk that exists only for them; usage
+ * behind the end. */
+static const char injected[] =
+    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":17,\"model\":\"m\","
+    "\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
+    "\"logprobs\":null,\"finish_reason\":null}],\"prompt_token_ids\":[1,2,3]}\n\n"
+    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":17,\"model\":\"m\","
+    "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi \\u00e9\"},\"logprobs\":{\"content\":["
+    "{\"token\":\"Hi\",\"logprob\":-0.20,\"bytes\":[72,105],\"top_logprobs\":[{\"token\":\"Ho\","
+    "\"logprob\":-1.5e0,\"bytes\":null}]}]},\"finish_reason\":null,\"token_ids\":[9]}]}\n\n"
+    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":17,\"model\":\"m\","
+    "\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":{\"content\":[{\"token\":\"<t>\","
+    "\"logprob\":-0.01,\"bytes\":null,\"top_logprobs\":[]}]},\"finish_reason\":null,"
+    "\"token_ids\":[8]}]}\n\n"
+    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":17,\"model\":\"m\","
+    "\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":{\"content\":[{\"token\":\"\","
+    "\"logprob\":0.0,\"bytes\":[],\"top_logprobs\":[]}]},\"finish_reason\":\"stop\","
+    "\"stop_reason\":null,\"token_ids\":[7]}]}\n\n"
+    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":17,\"model\":\"m\","
+    "\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"total_tokens\":6,\"completion_tokens\":3}}"
+    "\n\n"
+    "data: [DONE]\n\n";
+
+static const char plain[] =
+    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":17,\"model\":\"m\","
+    "\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
+    "\"logprobs\":null,\"finish_reason\":null}],\"prompt_token_ids\":null}\n\n"
+    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":17,\"model\":\"m\","
+    "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi \\u00e9\"},\"logprobs\":null,"
+    "\"finish_reason\":null,\"token_ids\":null}]}\n\n"
+    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":17,\"model\":\"m\","
+    "\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\","
+    "\"stop_reason\":null,\"token_ids\":null}]}\n\n"
+    "data: [DONE]\n\n";
+
+static void answer_sse(struct engine_request *r, void *arg) {
+    engine_sse(r, arg);
+}
+
+static void a_streamed_call_is_captured_and_looks_untouched(void **state) {
+    struct fixture f;
+    (void)state;
+    fixture_open(&f, answer_sse, (void *)(uintptr_t)injected, NULL);
+    struct answer a = fixture_call(&f, REQUEST);
+    assert_int_equal(a.status, 200);
+    assert_true(a.has_end);
+    assert_bytes(&a.body, sv_from(plain));
+    assert_non_null(strstr(buf_cstr(&a.head), "X-Request-Id: q1\r\n"));
+
+    struct recorded r = fixture_read(&f, 1);
+    assert_int_equal(r.intents, 1);
+    assert_int_equal(r.results, 1);
+    assert_bytes(&r.agent_body, sv_from(REQUEST));
+    assert_bytes(&r.sent_body,
+                 SV("{\"model\":\"m\",\"stream\":true,\"messages\":[],\"logprobs\":true,"
+                    "\"top_logprobs\":5,\"return_token_ids\":true,"
+                    "\"stream_options\":{\"include_usage\":true}}"));
+    assert_bytes(&r.ids, SV("[9,8,7]"));
+    assert_bytes(&r.prompt_ids, SV("[1,2,3]"));
+    assert_bytes(&r.logps, SV("[-0.20,-0.01,0.0]"));
+    assert_bytes(&r.tokens, SV("[\"Hi\",\"<t>\",\"\"]"));
+    assert_bytes(&r.response,
+                 SV("{\"id\":\"c1\",\"object\":\"chat.completion\",\"created\":17,\"model\":\"m\","
+                    "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\","
+                    "\"content\":\"Hi \\u00e9\"},\"finish_reason\":\"stop\"}],\"usage\":"
+                    "{\"prompt_tokens\":3,\"total_tokens\":6,\"completion_tokens\":3}}"));
+    assert_string_equal(text_of(r.result, "end"), "complete");
+    assert_string_equal(text_of(r.result, "finish_reason"), "stop");
+    assert_string_equal(text_of(r.result, "engine"), "vllm");
+    assert_string_equal(text_of(r.intent, "agent_session"), "ses_1");
+    assert_int_equal(json_array_size(json_object_get(r.result, "findings")), 0);
+    assert_int_equal(json_array_size(json_object_get(r.intent, "edits")), 4);
+    recorded_deinit(&r);
+    answer_deinit(&a);
+    fixture_close(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_streamed_call_is_captured_and_looks_untouched),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
