@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -146,4 +147,14 @@ int fd_connect_unix(const char *path, int *out_fd, struct err *err) {
     }
     *out_fd = TAKE_FD(fd);
     return 0;
+}
+
+void fd_close_from(int first) {
+    if (syscall(SYS_close_range, (unsigned)first, ~0U, 0U) == 0) {
+        return;
+    }
+    long top = sysconf(_SC_OPEN_MAX); /* A kernel before 5.9. */
+    for (int fd = first; fd < top; fd++) {
+        close(fd);
+    }
 }

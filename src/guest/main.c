@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/sv.h"
+#include "guest/run.h"
+#include "guest/serve.h"
+
+#define EXIT_FAILED 1
+#define EXIT_USAGE 2
+
+static int usage(void) {
+    fputs("usage: snaffle-guest serve --listen-fd N [--ready-fd N] [--model-socket PATH]\n"
+          "                           [--processes N]\n"
+          "       snaffle-guest run --spec FILE\n"
+          "       snaffle-guest --version\n",
+          stderr);
+    return EXIT_USAGE;
+}
+
+static int fail(const struct err *err) {
+    fprintf(stderr, "snaffle-guest: %s\n", err->msg);
+    return EXIT_FAILED;
+}
+
+static bool take_number(const char *name, unsigned long long max, unsigned long long *out) {
+    if (sv_parse_u64(sv_from(optarg), max, out)) {
+        return true;
+    }
+    fprintf(stderr, "snaffle-guest: --%s wants a number up to %llu, not '%s'\n", name, max, optarg);
+    return false;
+}
+
+enum serve_option { LISTEN_FD, READY_FD, MODEL_SOCKET, MODEL_PORT, PROCESSES, SILENCE_MS };
+
+static bool take_serve_option(int option, const char *name, struct serve_options *o) {
+    static const unsigned long long max[] = {
+        [LISTEN_FD] = 65535,  [READY_FD] = 65535,     [MODEL_SOCKET] = 0,
+        [MODEL_PORT] = 65535, [PROCESSES] = 1u << 22, [SILENCE_MS] = 1u << 30,
+    };
+    unsigned long long n = 0;
+    if (option != MODEL_SOCKET && !take_number(name, max[option], &n)) {
+        return false;
+    }
+    switch ((enum serve_option)option) {
+    case LISTEN_FD:
+        o->listen_fd = (int)n;
+        break;
+    case READY_FD:
+        o->ready_fd = (int)n;
+        break;
+    case MODEL_SOCKET:
+        o->model_socket = optarg;
+        break;
+    case MODEL_PORT:
+        o->model_port = (uint16_t)n;
+        break;
+    case PROCESSES:
+        o->processes = (unsigned long)n;
+        break;
+    case SILENCE_MS:
+        o->silence_ms = (int64_t)n;
+        break;
+    }
+    return true;
+}
+
+static int main_serve(int argc, char **argv) {
+    static const struct option table[] = {
+        {"listen-fd", required_argument, NULL, LISTEN_FD},
+        {"ready-fd", required_argument, NULL, READY_FD},
+        {"model-socket", required_argument, NULL, MODEL_SOCKET},
+        {"model-port", required_argument, NULL, MODEL_PORT}, /* For tests, as is the last. */
+        {"processes", required_argument, NULL, PROCESSES},
+        {"silence-ms", required_argument, NULL, SILENCE_MS},
+        {0},
+    };
+    struct serve_options o = {.listen_fd = -1, .ready_fd = -1};
+    int option;
+    int at = 0;
+    while ((option = getopt_long(argc, argv, "", table, &at)) >= 0) {
+        if (option == '?' || !take_serve_option(option, table[at].name, &o)) {
+            return usage();
+        }
+    }
+    if (optind != argc || o.listen_fd < 3) {
+        return usage();
+    }
+    struct err err = {0};
+    int r = serve(&o, &err);
+    return r < 0 ? fail(&err) : r;
+}
+
+static int main_run(int argc, char **argv) {
+    if (argc != 3 || strcmp(argv[1], "--spec") != 0) {
+        return usage();
+    }
+    struct err err = {0};
+    int r = run(argv[2], &err);
+    return r < 0 ? fail(&err) : r;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        puts("snaffle-guest " SNAFFLE_VERSION);
+        return 0;
+    }
+    if (argc >= 2 && strcmp(argv[1], "serve") == 0) {
+        return main_serve(argc - 1, argv + 1);
+    }
+    if (argc >= 2 && strcmp(argv[1], "run") == 0) {
+        return main_run(argc - 1, argv + 1);
+    }
+    return usage();
+}
