@@ -74,8 +74,9 @@ static void tell_owner(struct conn *c) {
             c->events->on_hangup(c, c->arg);
         }
     }
-    if (c->phase == CONN_OWNED && c->drain_due && !c->lost) {
-        c->drain_due = false;
+    bool drained = c->drain_due && conn_queued(c) == 0; /* Else it was written to since. */
+    c->drain_due = false;
+    if (c->phase == CONN_OWNED && drained && !c->lost) {
         c->full = false;
         if (c->events->on_drain) {
             c->events->on_drain(c, c->arg);

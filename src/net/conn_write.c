@@ -117,9 +117,9 @@ int conn_writev(struct conn *c, const struct sv *parts, size_t n) {
     int r = c->lost ? ERR_CLOSED : queue_rest(c, parts, n, sent);
     if (r == 0 && was_empty && c->tls) {
         conn_flush(c);
-        if (c->lost) {
+        r = c->lost ? ERR_CLOSED : 0;
+        if (c->lost || c->drain_due) {
             conn_kick(c);
-            r = ERR_CLOSED;
         }
     }
     c->full = c->full || conn_queued(c) > CONN_QUEUE_HIGH;

@@ -246,10 +246,12 @@ static void writing_to_a_reset_peer_fails_and_is_told_later(void **state) {
 /* Writes in read-sized pieces as long as the connection is not full, as a proxy does. */
 static void pump(void *arg) {
     struct pair *p = arg;
+    p->drains = 0;
     while (!conn_is_full(p->c)) {
         do_write(p);
         BUG_IF(p->write_result < 0);
     }
+    BUG_IF(p->drains > 0);
 }
 
 static void back_pressure_keeps_the_queue_bounded(void **state) {
@@ -258,9 +260,7 @@ static void back_pressure_keeps_the_queue_bounded(void **state) {
     static char piece[CONN_READ_MAX];
     p->to_write = (struct sv){piece, sizeof piece};
     for (int round = 0; round < 5; round++) {
-        p->drains = 0;
         loop_call(p->l, pump, p);
-        assert_int_equal(p->drains, 0);
         AUTO_BUF struct buf got = {0};
         struct timeval brief = {.tv_usec = 20000};
         setsockopt(p->fd, SOL_SOCKET, SO_RCVTIMEO, &brief, sizeof brief);
@@ -378,6 +378,50 @@ static void a_pause_inside_on_read_holds_what_comes_after(void **state) {
     close_pair(p);
 }
 
+static void adopt(void *arg) {
+    struct pair *p = arg;
+    struct err err = {0};
+    int fds[2];
+    BUG_IF(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0);
+    BUG_IF(conn_new(p->l, &(struct conn_options){.fd = fds[0]}, &p->c, &err) < 0);
+    BUG_IF(!conn_is_unix(p->c));
+    conn_set_events(p->c, &events, p);
+    p->fd = fds[1];
+}
+
+static struct pair *open_unix_pair(void) {
+    struct pair *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    p->l = test_loop();
+    loop_call(p->l, adopt, p);
+    return p;
+}
+
+static void a_unix_peer_that_leaves_while_reading_is_paused_is_noticed(void **state) {
+    (void)state;
+    struct pair *p = open_unix_pair();
+    test_send(p->fd, SV("unread"));
+    close(p->fd);
+    p->fd = -1;
+    assert_true(test_wait(p->l, has_hangup, p));
+    loop_call(p->l, resume, p);
+    assert_true(test_wait(p->l, has_eof, p));
+    assert_string_equal(buf_cstr(&p->got), "unread");
+    close_pair(p);
+}
+
+static void an_abort_ends_a_unix_connection(void **state) {
+    (void)state;
+    struct pair *p = open_unix_pair();
+    p->to_write = SV("x");
+    loop_call(p->l, do_write, p);
+    loop_call(p->l, do_abort, p);
+    AUTO_BUF struct buf got = {0};
+    assert_int_equal(test_read_end(p->fd, &got), 0);
+    assert_string_equal(buf_cstr(&got), "x");
+    close_pair(p);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bytes_go_both_ways),
     cmocka_unit_test(nothing_is_read_while_paused),
@@ -394,6 +438,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_loop_may_be_freed_while_connections_still_flush),
     cmocka_unit_test(a_late_byte_of_the_peer_does_not_reset_a_finished_answer),
     cmocka_unit_test(a_pause_inside_on_read_holds_what_comes_after),
+    cmocka_unit_test(a_unix_peer_that_leaves_while_reading_is_paused_is_noticed),
+    cmocka_unit_test(an_abort_ends_a_unix_connection),
 };
 
 RUN_TESTS(tests)
