@@ -34,6 +34,9 @@ static size_t find_event_end(struct sse *s, struct sv v) {
         if (blank) {
             return next;
         }
+        if (s->n_lines++ == 0) {
+            s->first_line_end = at;
+        }
         s->last_end = crlf ? END_CRLF : is_cr ? END_CR : END_LF;
         s->line_at = next;
         s->scanned = next;
@@ -71,6 +74,7 @@ static void start_next(struct sse *s, struct sv raw) {
     s->front_n = 0;
     s->line_at = 0;
     s->scanned = 0;
+    s->n_lines = 0;
     s->last_end = END_NONE;
 }
 
@@ -89,16 +93,26 @@ static int hold(struct sse *s, struct sv v, struct err *err) {
     return 0;
 }
 
+/* Nearly all events have one line, whose end is known: it is not searched again. */
+static int parse(struct sse *s, struct sv raw, bool whole, struct sse_event *event,
+                 struct err *err) {
+    *event = (struct sse_event){.raw = raw, .retry_ms = -1, .whole = whole};
+    if (whole && s->n_lines == 1) {
+        struct sv line = {raw.p + s->front_n, s->first_line_end - s->front_n};
+        return sse_parse_line(line, event);
+    }
+    return sse_parse_event(sv_cut(raw, s->front_n), &s->joined, event, err);
+}
+
 static int give(struct sse *s, struct sv raw, bool whole, struct sse_event *event,
                 struct err *err) {
     int r = check_size(s, raw.n, err);
     if (r == 0) {
-        r = sse_parse_event(raw, s->front_n, &s->joined, event, err);
+        r = parse(s, raw, whole, event, err);
     }
     if (r < 0) {
         return r;
     }
-    event->whole = whole;
     start_next(s, raw);
     return 1;
 }

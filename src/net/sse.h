@@ -42,8 +42,10 @@ struct sse {
     struct buf joined; /* Data lines of an event with several. */
     size_t line_at;    /* Where the current line starts in the unfinished event. */
     size_t scanned;    /* How far that line was searched for its end. */
-    size_t front_n;    /* Bytes at its front that are no line: a byte order mark, or a late LF. */
-    int last_end;      /* How the line before ended. */
+    size_t n_lines;    /* Ended so far in the unfinished event. */
+    size_t first_line_end;
+    size_t front_n; /* Bytes at its front that are no line: a byte order mark, or a late LF. */
+    int last_end;   /* How the line before ended. */
     bool front_known;
     bool past_start; /* A byte order mark can no longer come. */
     bool cr_before;  /* The event before ended in CR: an LF right after belongs to that line end. */

@@ -18,7 +18,7 @@ size_t sse_find_line_end(const char *p, size_t from, size_t n) {
         uint64_t half[2];
         memcpy(half, &hit, sizeof half);
         if (half[0] | half[1]) {
-            break;
+            break; /* Within these 16. */
         }
     }
     while (i < n && p[i] != '\n' && p[i] != '\r') {
@@ -69,32 +69,36 @@ static int add_data(struct sse_event *out, struct sv value, struct buf *joined, 
     return 0;
 }
 
-int sse_parse_event(struct sv raw, size_t front, struct buf *joined, struct sse_event *out,
-                    struct err *err) {
-    *out = (struct sse_event){.raw = raw, .retry_ms = -1};
-    struct sv rest = sv_cut(raw, front);
+static int read_line(struct sv line, struct buf *joined, struct sse_event *out, struct err *err) {
+    struct sv name;
+    struct sv value;
+    unsigned long long number = 0;
+    split_field(line, &name, &value);
+    if (sv_eq(name, SV("data"))) {
+        return add_data(out, value, joined, err);
+    }
+    if (sv_eq(name, SV("event"))) {
+        out->type = value;
+    } else if (sv_eq(name, SV("id")) && (value.n == 0 || !memchr(value.p, 0, value.n))) {
+        out->id = value;
+        out->has_id = true;
+    } else if (sv_eq(name, SV("retry")) && sv_parse_u64(value, LLONG_MAX, &number)) {
+        out->retry_ms = (long long)number;
+    }
+    return 0;
+}
+
+int sse_parse_event(struct sv lines, struct buf *joined, struct sse_event *out, struct err *err) {
     struct sv line;
-    while (next_line(&rest, &line)) {
-        struct sv name;
-        struct sv value;
-        if (line.n == 0) {
-            continue;
-        }
-        split_field(line, &name, &value);
-        unsigned long long number = 0;
-        if (sv_eq(name, SV("data"))) {
-            int r = add_data(out, value, joined, err);
-            if (r < 0) {
-                return r;
-            }
-        } else if (sv_eq(name, SV("event"))) {
-            out->type = value;
-        } else if (sv_eq(name, SV("id")) && (value.n == 0 || !memchr(value.p, 0, value.n))) {
-            out->id = value;
-            out->has_id = true;
-        } else if (sv_eq(name, SV("retry")) && sv_parse_u64(value, LLONG_MAX, &number)) {
-            out->retry_ms = (long long)number;
+    while (next_line(&lines, &line)) {
+        int r = line.n > 0 ? read_line(line, joined, out, err) : 0;
+        if (r < 0) {
+            return r;
         }
     }
     return 0;
+}
+
+int sse_parse_line(struct sv line, struct sse_event *out) {
+    return read_line(line, NULL, out, NULL);
 }

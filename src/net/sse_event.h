@@ -4,10 +4,11 @@
 
 #include "net/sse.h"
 
-/* Reads the fields of one event's bytes, past `front` bytes that are no line; `joined` is
- * used when it has several data lines. For the splitter's own use. */
-int sse_parse_event(struct sv raw, size_t front, struct buf *joined, struct sse_event *out,
-                    struct err *err);
+/* Both are for the splitter, and fill in what the lines say. `joined` is used when there are
+ * several data lines. */
+int sse_parse_event(struct sv lines, struct buf *joined, struct sse_event *out, struct err *err);
+/* An event's only line, without its end. */
+int sse_parse_line(struct sv line, struct sse_event *out);
 
 /* The offset of the first LF or CR at or after `from`, or n. */
 size_t sse_find_line_end(const char *p, size_t from, size_t n);
