@@ -172,26 +172,64 @@ static bool enter(struct scan *s, struct nest *nest) {
     }
 }
 
-bool json_valid(struct sv text) {
-    struct scan s = {text.p, text.p + text.n};
+static bool skip_value(struct scan *s) {
     struct nest nest;
     nest.depth = 0;
-    if (text.n == 0 || !enter(&s, &nest)) {
+    if (!enter(s, &nest)) {
         return false;
     }
     while (nest.depth > 0) {
         bool object = nest.open[nest.depth - 1] == '{';
-        skip_blanks(&s);
-        if (take(&s, ',')) {
-            if ((object && !skip_key(&s)) || !enter(&s, &nest)) {
+        skip_blanks(s);
+        if (take(s, ',')) {
+            if ((object && !skip_key(s)) || !enter(s, &nest)) {
                 return false;
             }
-        } else if (take(&s, object ? '}' : ']')) {
+        } else if (take(s, object ? '}' : ']')) {
             nest.depth--;
         } else {
             return false;
         }
     }
+    return true;
+}
+
+bool json_valid(struct sv text) {
+    struct scan s = {text.p, text.p + text.n};
+    if (text.n == 0 || !skip_value(&s)) {
+        return false;
+    }
     skip_blanks(&s);
     return s.p == s.end;
+}
+
+struct sv json_raw_get(struct sv object, const char *field) {
+    struct scan s = {object.p, object.p + object.n};
+    struct sv want = sv_from(field);
+    skip_blanks(&s);
+    if (!take(&s, '{')) {
+        return (struct sv){0};
+    }
+    do {
+        skip_blanks(&s);
+        const char *name = s.p + 1;
+        if (!skip_string(&s)) {
+            break;
+        }
+        bool found = sv_eq((struct sv){name, (size_t)(s.p - 1 - name)}, want);
+        skip_blanks(&s);
+        if (!take(&s, ':')) {
+            break;
+        }
+        skip_blanks(&s);
+        const char *value = s.p;
+        if (!skip_value(&s)) {
+            break;
+        }
+        if (found) {
+            return (struct sv){value, (size_t)(s.p - value)};
+        }
+        skip_blanks(&s);
+    } while (take(&s, ','));
+    return (struct sv){0};
 }

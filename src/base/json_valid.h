@@ -13,4 +13,9 @@
  * most. Builds nothing, allocates nothing, does not recurse. */
 bool json_valid(struct sv text);
 
+/* The value of a field of a valid object, as it is spelled there; empty when there is none such or
+ * `object` is no object. Of a field that is there twice, the first. A name written with escapes
+ * is not found. */
+struct sv json_raw_get(struct sv object, const char *field);
+
 #endif

@@ -43,12 +43,12 @@ struct journal_part {
 
 struct journal_record {
     enum journal_type type;
+    unsigned n_parts;
     struct sv session; /* "<rollout>.<attempt>" */
     uint64_t call;     /* From 1 within the session; 0 for records of the session itself. */
     double time;       /* Seconds since 1970; 0: now. */
     struct sv head;    /* A JSON object; its fields are in docs/internals/journal.md. */
     struct journal_part parts[JOURNAL_PARTS_MAX];
-    unsigned n_parts;
 };
 
 struct journal;

@@ -123,7 +123,28 @@ static void depth_is_bounded(void **state) {
     assert_false(json_valid(buf_sv(&deeper)));
 }
 
+static void raw_is(const char *object, const char *field, const char *want) {
+    struct sv got = json_raw_get(sv_from(object), field);
+    if (!sv_eq(got, sv_from(want))) {
+        fail_msg("%s of %s: want %s, got %.*s", field, object, want, SV_ARG(got));
+    }
+}
+
+static void a_field_is_found_as_it_is_spelled(void **state) {
+    (void)state;
+    const char *object = " { \"a\" : 1.50e0 , \"b\":{\"a\":[2]},\"c\":\"x\\\"a\",\"a\":3}";
+    raw_is(object, "a", "1.50e0");
+    raw_is(object, "b", "{\"a\":[2]}");
+    raw_is(object, "c", "\"x\\\"a\"");
+    raw_is(object, "d", "");
+    raw_is("{}", "a", "");
+    raw_is("[\"a\"]", "a", "");
+    raw_is("", "a", "");
+    raw_is("{\"a\"", "a", "");
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_field_is_found_as_it_is_spelled),
     cmocka_unit_test(what_the_grammar_allows_is_valid),
     cmocka_unit_test(what_it_does_not_allow_is_not),
     cmocka_unit_test(a_nul_byte_is_never_valid),

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_JOURNAL_TRACE_LINE_H
+#define SNAFFLE_JOURNAL_TRACE_LINE_H
+
+#include "journal/trace_load.h"
+
+/* Appends a call's line, with its line feed. */
+int trace_add_line(const struct trace_source *from, const struct trace_index *x,
+                   const struct trace_entry *e, const struct trace_loaded *l, struct buf *out,
+                   struct err *err) CHECK_RESULT;
+
+#endif
