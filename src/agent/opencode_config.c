@@ -64,12 +64,32 @@ static json_t *instructions(const struct agent_config *config) {
 
 /* The main agent's own prompt gives way to it. OpenCode reads the file, trims it, and takes it as
  * it is: no variable is replaced in it. */
-static json_t *agents(const struct agent_config *config) {
+static int add_system_prompt(const struct agent_config *config, json_t *agents) {
     if (!config->system_prompt || !*config->system_prompt) {
-        return json_object();
+        return 0;
     }
     AUTO_FREE char *text = mem_printf("{file:%s%s}", config->sandbox_home, OPENCODE_SYSTEM_FILE);
-    return json_pack("{s:{s:s}}", "build", "prompt", text);
+    return json_object_set_new(agents, "build", json_pack("{s:s}", "prompt", text));
+}
+
+/* A whitelist that names `task` would let sub-agents start sub-agents without end. */
+static int stop_nesting(json_t *agents) {
+    static const char *const names[] = {"general", "explore"};
+    int r = 0;
+    for (size_t i = 0; i < ARRAY_LEN(names) && r == 0; i++) {
+        r = json_object_set_new(agents, names[i],
+                                json_pack("{s:{s:s}}", "permission", "task", "deny"));
+    }
+    return r;
+}
+
+/* NULL: no memory. */
+static json_t *agents(const struct agent_config *config) {
+    AUTO_JSON json_t *out = json_object();
+    if (add_system_prompt(config, out) < 0 || stop_nesting(out) < 0) {
+        return NULL;
+    }
+    return TAKE(out);
 }
 
 /* Lays the user's own settings over ours; lists of instructions are joined, as OpenCode does. */

@@ -58,7 +58,7 @@ static int write_plugin(const bool off[], struct buf *out) {
     return r < 0 ? r : buf_adds(out, " }\n  },\n})\n");
 }
 
-/* Sets the common switch, and writes the plugin if it can't say all. */
+/* Sets the common switch, and writes the plugin where that can't say all. */
 static int set_file_tools(const struct agent_config *config, struct opencode_tools *t,
                           struct err *err) {
     bool off[ARRAY_LEN(file_tools)];
@@ -68,28 +68,33 @@ static int set_file_tools(const struct agent_config *config, struct opencode_too
                                        : lists(config->disabled_tools, file_tools[i]);
         n_off += off[i];
     }
-    bool any = n_off < ARRAY_LEN(file_tools);
-    int r = json_object_set_new(t->switches, "edit", json_boolean(any)) < 0 ? ERR_NOMEM : 0;
-    if (r == 0 && any && n_off > 0) {
+    bool all_off = n_off == ARRAY_LEN(file_tools);
+    int r = 0;
+    if (all_off || config->enabled_tools) {
+        r = json_object_set_new(t->switches, "edit", json_boolean(!all_off)) < 0 ? ERR_NOMEM : 0;
+    }
+    if (r == 0 && n_off > 0 && !all_off) {
         r = write_plugin(off, &t->plugin);
     }
     return r < 0 ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 }
 
+/* A whitelist begins with the switch for all tools, known or not: the last one that fits counts.
+ * Without a whitelist there is none, since it would also widen what the sub-agents may do. */
+static int set_whitelist(const struct agent_config *config, struct opencode_tools *t,
+                         struct err *err) {
+    if (json_object_set_new(t->switches, "*", json_false()) < 0) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    return set_each(t->switches, config->enabled_tools, "enabled_tools", /* on= */ true, err);
+}
+
 int opencode_tools_build(const struct agent_config *config, struct opencode_tools *out,
                          struct err *err) {
     struct opencode_tools t = {.switches = json_object()};
-    bool is_whitelist = config->enabled_tools;
-    /* The last switch that fits a tool counts, so the one for all comes first. */
-    int r = json_object_set_new(t.switches, "*", json_boolean(!is_whitelist)) < 0
-                ? err_set(err, ERR_NOMEM, "out of memory")
-                : 0;
-    if (r == 0) {
-        r = is_whitelist
-                ? set_each(t.switches, config->enabled_tools, "enabled_tools", /* on= */ true, err)
-                : set_each(t.switches, config->disabled_tools, "disabled_tools", /* on= */ false,
-                           err);
-    }
+    int r = config->enabled_tools ? set_whitelist(config, &t, err)
+                                  : set_each(t.switches, config->disabled_tools, "disabled_tools",
+                                             /* on= */ false, err);
     if (r == 0) {
         r = set_file_tools(config, &t, err);
     }
