@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gateway/capture.h"
+
+#include "gateway/answer.h"
+#include "gateway/evidence.h"
+#include "tests/testing.h"
+
+static void feed(struct capture *k, const char *text) {
+    struct chunk c = {0};
+    assert_int_equal(chunk_parse(&c, sv_from(text)), 0);
+    assert_int_equal(capture_add(k, &c), 0);
+    chunk_deinit(&c);
+}
+
+static void feed_tool(struct capture *k, const char *fragment) {
+    AUTO_BUF struct buf b = {0};
+    assert_int_equal(
+        buf_addf(&b, "{\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[%s]}}]}", fragment), 0);
+    feed(k, buf_cstr(&b));
+}
+
+static void assert_tool(const struct capture *k, size_t i, const char *id, const char *name,
+                        const char *arguments) {
+    assert_true(i < k->choices[0].n_tools);
+    const struct capture_tool *t = &k->choices[0].tools[i];
+    assert_string_equal(buf_cstr(&t->id), id);
+    assert_string_equal(buf_cstr(&t->name), name);
+    assert_string_equal(buf_cstr(&t->arguments), arguments);
+}
+
+static void fragments_of_tool_calls_join_by_index(void **state) {
+    struct capture k = {0};
+    (void)state;
+    feed_tool(&k, "{\"index\":0,\"id\":\"a\",\"type\":\"function\",\"function\":{\"name\":\"ls\","
+                  "\"arguments\":\"\"}}");
+    feed_tool(&k, "{\"index\":1,\"id\":\"b\",\"function\":{\"name\":\"cat\",\"arguments\":\"{\"}}");
+    feed_tool(&k, "{\"index\":0,\"id\":\"\",\"function\":{\"arguments\":\"{\\\"p\\\"\"}}");
+    feed_tool(&k, "{\"index\":1,\"id\":\"b\",\"function\":{\"name\":\"cat\",\"arguments\":\"}\"}},"
+                  "{\"index\":0,\"function\":{\"arguments\":\":1}\"}}");
+    assert_int_equal(k.choices[0].n_tools, 2);
+    assert_tool(&k, 0, "a", "ls", "{\\\"p\\\":1}");
+    assert_tool(&k, 1, "b", "cat", "{}");
+    capture_deinit(&k);
+}
+
+static void calls_without_an_index_part_at_their_ids(void **state) {
+    struct capture k = {0};
+    (void)state;
+    feed_tool(&k, "{\"id\":\"a\",\"function\":{\"name\":\"x\",\"arguments\":\"1\"}}");
+    feed_tool(&k, "{\"function\":{\"arguments\":\"2\"}}");
+    feed_tool(&k, "{\"id\":\"a\",\"function\":{\"arguments\":\"3\"}}");
+    feed_tool(&k, "{\"id\":\"b\",\"function\":{\"name\":\"y\",\"arguments\":\"4\"}}");
+    assert_int_equal(k.choices[0].n_tools, 2);
+    assert_tool(&k, 0, "a", "x", "123");
+    assert_tool(&k, 1, "b", "y", "4");
+    capture_reset(&k);
+    /* A name in pieces, and an index that begins at 1. */
+    feed_tool(&k, "{\"index\":1,\"id\":\"c\",\"function\":{\"name\":\"web\"}}");
+    feed_tool(&k, "{\"index\":1,\"function\":{\"name\":\"fetch\",\"arguments\":\"{}\"}}");
+    assert_int_equal(k.choices[0].n_tools, 1);
+    assert_tool(&k, 0, "c", "webfetch", "{}");
+    capture_deinit(&k);
+}
+
+static void texts_join_in_the_engine_s_spelling(void **state) {
+    struct capture k = {0};
+    AUTO_BUF struct buf out = {0};
+    (void)state;
+    feed(&k, "{\"id\":\"i\",\"created\":5,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":"
+             "{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":\"w\\u00e9\"}}]}");
+    feed(&k,
+         "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\\ud83d\",\"reasoning\":\"r\"}}]}");
+    feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\\ude00\"}},{\"index\":1,"
+             "\"delta\":{\"content\":\"two\"},\"finish_reason\":\"length\"}]}");
+    feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":"
+             "{\"completion_tokens\":4}}");
+    assert_int_equal(k.n_finished, 2);
+    assert_int_equal(answer_put(&k, &out), 0);
+    assert_string_equal(
+        buf_cstr(&out),
+        "{\"id\":\"i\",\"object\":\"chat.completion\",\"created\":5,\"model\":\"m\",\"choices\":["
+        "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"\\ud83d\\ude00\","
+        "\"reasoning\":\"r\",\"reasoning_content\":\"w\\u00e9\"},\"finish_reason\":\"stop\"},"
+        "{\"index\":1,\"message\":{\"role\":\"assistant\",\"content\":\"two\"},"
+        "\"finish_reason\":\"length\"}],\"usage\":{\"completion_tokens\":4}}");
+    assert_int_equal(capture_completion_tokens(&k), 4);
+    capture_deinit(&k);
+}
+
+static void ids_come_from_lists_else_from_the_rows(void **state) {
+    struct capture k = {0};
+    size_t n;
+    (void)state;
+    feed(&k,
+         "{\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":{\"content\":[{\"token\":"
+         "\"token_id:15339\",\"logprob\":-0.3},{\"token\":\"token_id:1917\",\"logprob\":-1}]}}]}");
+    assert_string_equal(buf_cstr(capture_ids(&k.choices[0], &n)), "15339,1917");
+    assert_int_equal(n, 2);
+    assert_string_equal(buf_cstr(&k.choices[0].logps), "-0.3,-1");
+    capture_reset(&k);
+    feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":{\"content\":[{\"id\":77,"
+             "\"token\":\"a\",\"logprob\":-0.3}]}}]}");
+    assert_string_equal(buf_cstr(capture_ids(&k.choices[0], &n)), "77");
+    capture_reset(&k);
+    feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{},\"token_ids\":[1, 2]}]}");
+    feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{},\"token_ids\":[]}]}");
+    feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{},\"token_ids\":[3]}]}");
+    assert_string_equal(buf_cstr(capture_ids(&k.choices[0], &n)), "1,2,3");
+    assert_int_equal(n, 3);
+    capture_reset(&k);
+    feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":{\"content\":[{\"token\":"
+             "\"token_id:x\",\"logprob\":-0.3}]}}]}");
+    (void)capture_ids(&k.choices[0], &n);
+    assert_int_equal(n, 0);
+    capture_deinit(&k);
+}
+
+static void assert_findings(const struct capture *k, enum call_end end, const char *want) {
+    AUTO_BUF struct buf out = {0};
+    const struct record_facts f = {.end = end};
+    assert_int_equal(evidence_put(k, &f, &out), 0);
+    assert_string_equal(buf_cstr(&out), want);
+}
+
+#define CHOICE(fields) "{\"choices\":[{\"index\":0," fields "}]"
+#define GOOD                                                                                       \
+    "\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"token_ids\":[5,6],\"logprobs\":"   \
+    "{\"content\":[{\"token\":\"a\",\"logprob\":-1},{\"token\":\"b\",\"logprob\":-0.0}]}"
+
+static void findings_name_what_does_not_agree(void **state) {
+    static const struct {
+        const char *text;
+        const char *findings;
+    } rows[] = {
+        {CHOICE(GOOD) ",\"prompt_token_ids\":[1],\"usage\":{\"completion_tokens\":2}}", ""},
+        {CHOICE(GOOD) ",\"prompt_token_ids\":[1],\"usage\":{\"completion_tokens\":3}}",
+         "\"usage_mismatch\""},
+        {CHOICE(GOOD) "}", "\"no_prompt_ids\""},
+        {CHOICE("\"delta\":{\"content\":\"a\"},\"finish_reason\":\"length\"") "}",
+         "\"no_prompt_ids\",\"no_sampled_ids\",\"no_logprobs\",\"truncated_turn\""},
+        {CHOICE("\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"token_ids\":[5],"
+                "\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1},{\"token\":\"b\","
+                "\"logprob\":-2}]}") ",\"prompt_token_ids\":[1]}",
+         "\"logprob_misalign\""},
+        {CHOICE("\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"token_ids\":[5, 6],"
+                "\"logprobs\":{\"content\":[{\"token\":\"token_id:5\",\"logprob\":-1},{\"token\":"
+                "\"token_id:7\",\"logprob\":-2}]}") ",\"prompt_token_ids\":[1]}",
+         "\"logprob_misalign\""},
+        {CHOICE("\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"token_ids\":[5,6,7,8],"
+                "\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":null},{\"token\":\"b\","
+                "\"logprob\":NaN},{\"logprob\":0.1},{\"logprob\":1e-3}]}") ",\"prompt_token_ids\":["
+                                                                           "1]}",
+         "\"invalid_logprob\""},
+        {CHOICE("\"delta\":{},\"token_ids\":[5],\"logprobs\":{\"content\":[{\"token\":\"a\","
+                "\"logprob\":-1}]}") ",\"prompt_token_ids\":[1]}",
+         "\"empty_completion\",\"no_finish_reason\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct capture k = {0};
+        feed(&k, rows[i].text);
+        assert_findings(&k, END_COMPLETE, rows[i].findings);
+        capture_deinit(&k);
+    }
+}
+
+static void rows_that_are_not_finite_stay_valid_json(void **state) {
+    struct capture k = {0};
+    (void)state;
+    feed(&k,
+         "{\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":{\"content\":[{\"token\":\"NaN\","
+         "\"logprob\":-Infinity,\"top_logprobs\":[{\"token\":\"I\",\"logprob\":NaN}]}]}}]}");
+    assert_string_equal(buf_cstr(&k.choices[0].rows),
+                        "{\"token\":\"NaN\",\"logprob\":null,\"top_logprobs\":[{\"token\":\"I\","
+                        "\"logprob\":null}]}");
+    assert_string_equal(buf_cstr(&k.choices[0].logps), "null");
+    assert_string_equal(buf_cstr(&k.choices[0].tokens), "\"NaN\"");
+    assert_int_equal(k.choices[0].n_bad_logps, 1);
+    capture_deinit(&k);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fragments_of_tool_calls_join_by_index),
+        cmocka_unit_test(calls_without_an_index_part_at_their_ids),
+        cmocka_unit_test(texts_join_in_the_engine_s_spelling),
+        cmocka_unit_test(ids_come_from_lists_else_from_the_rows),
+        cmocka_unit_test(findings_name_what_does_not_agree),
+        cmocka_unit_test(rows_that_are_not_finite_stay_valid_json),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
