@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fixture.h"
+
+#include <poll.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#define REQUEST "{\"model\":\"m\",\"stream\":true}"
+#define TEXT                                                                                       \
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"token_ids\":[1]}]}\n\n"
+#define FINISH                                                                                     \
+    "data: "                                                                                       \
+    "{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\",\"token_ids\":[2]}]}\n\n"
+#define LATE                                                                                       \
+    "data: {\"choices\":[],\"usage\":{\"completion_tokens\":2},\"prompt_token_ids\":[5]}\n\n"
+#define DONE "data: [DONE]\n\n"
+
+/* An engine that goes on when it is told to. */
+struct steps {
+    sem_t go;
+    const char *const *parts; /* NULL-ended. */
+    bool keeps_open;          /* Does not end the body behind the last part. */
+};
+
+static void answer_in_steps(struct engine_request *r, void *arg) {
+    struct steps *s = arg;
+    engine_sse_head(r);
+    for (size_t i = 0; s->parts[i]; i++) {
+        sem_wait(&s->go);
+        engine_chunk(r, sv_from(s->parts[i]));
+    }
+    if (s->keeps_open) {
+        engine_peer_left(r, 5000);
+        r->close = true;
+    } else {
+        sem_wait(&s->go);
+        engine_puts(r, "0\r\n\r\n");
+    }
+}
+
+static bool is_silent(const struct agent *a, int ms) {
+    struct pollfd p = {.fd = a->fd, .events = POLLIN};
+    return poll(&p, 1, ms) == 0;
+}
+
+/* Without a flush: what was not written yet does not count. */
+static bool has_result(struct fixture *f) {
+    struct journal_reader *reader;
+    struct journal_record record;
+    struct err e = {0};
+    bool found = false;
+    assert_ok(journal_reader_open(f->journal_dir, &reader, &e), &e);
+    while (journal_reader_next(reader, &record, &e) == 1) {
+        found = found || record.type == JOURNAL_RESULT;
+    }
+    journal_reader_close(reader);
+    return found;
+}
+
+static void the_end_is_held_until_usage_and_late_ids_are_recorded(void **state) {
+    static const char *const parts[] = {TEXT, FINISH, LATE, DONE, NULL};
+    struct steps s = {.parts = parts};
+    struct fixture f;
+    (void)state;
+    sem_init(&s.go, 0, 0);
+    fixture_open(&f, answer_in_steps, &s, NULL);
+    struct agent a = agent_connect_unix(f.unix_path);
+    agent_post(&a, "/v1/chat/completions", "anything", SV(REQUEST));
+    sem_post(&s.go);
+    struct answer first = agent_read_until(&a, "\"a\"");
+    assert_int_equal(first.status, 200);
+    sem_post(&s.go);
+    sem_post(&s.go);
+    assert_true(is_silent(&a, 150));
+    assert_false(has_result(&f));
+    sem_post(&s.go);
+    sem_post(&s.go);
+    char rest[4096];
+    ssize_t n = recv(a.fd, rest, sizeof rest, 0);
+    assert_true(n > 0);
+    assert_true(has_result(&f));
+    struct recorded r = fixture_read(&f, 1);
+    assert_bytes(&r.ids, SV("[1,2]"));
+    assert_bytes(&r.prompt_ids, SV("[5]"));
+    assert_bytes(&r.usage, SV("{\"completion_tokens\":2}"));
+    assert_int_equal(r.tails, 0);
+    recorded_deinit(&r);
+    answer_deinit(&first);
+    agent_close(&a);
+    fixture_close(&f);
+    sem_destroy(&s.go);
+}
+
+static void after_the_time_limit_a_tail_completes_the_result(void **state) {
+    static const char *const parts[] = {TEXT FINISH, LATE, DONE, NULL};
+    struct steps s = {.parts = parts};
+    struct fixture f;
+    (void)state;
+    sem_init(&s.go, 0, 0);
+    fixture_open(&f, answer_in_steps, &s, NULL);
+    struct agent a = agent_connect_tcp(f.port);
+    agent_post(&a, "/v1/chat/completions", gateway_session_token(f.session), SV(REQUEST));
+    int64_t start = clock_ms();
+    sem_post(&s.go);
+    struct answer first = agent_read_until(&a, "stop");
+    assert_true(clock_ms() - start >= 900);
+    assert_false(first.has_end);
+    struct recorded r = fixture_read(&f, 1);
+    assert_int_equal(r.results, 1);
+    assert_true(json_is_true(json_object_get(r.result, "tail_open")));
+    assert_int_equal(r.tails, 0);
+    recorded_deinit(&r);
+    for (int i = 0; i < 3; i++) {
+        sem_post(&s.go);
+    }
+    fixture_close_session(&f);
+    r = fixture_read(&f, 1);
+    assert_int_equal(r.results, 1);
+    assert_int_equal(r.tails, 1);
+    assert_bytes(&r.usage, SV("{\"completion_tokens\":2}"));
+    assert_string_equal(text_of(r.tail, "end"), "complete");
+    recorded_deinit(&r);
+    answer_deinit(&first);
+    agent_close(&a);
+    fixture_close(&f);
+    sem_destroy(&s.go);
+}
+
+static void behind_done_the_agent_gets_its_end_though_the_engine_stays(void **state) {
+    static const char *const parts[] = {TEXT FINISH DONE, NULL};
+    struct steps s = {.parts = parts, .keeps_open = true};
+    struct fixture f;
+    (void)state;
+    sem_init(&s.go, 0, 1);
+    fixture_open(&f, answer_in_steps, &s, NULL);
+    int64_t start = clock_ms();
+    struct answer a = fixture_call(&f, REQUEST);
+    assert_true(a.has_end);
+    assert_true(clock_ms() - start < 900);
+    answer_deinit(&a);
+    fixture_close(&f);
+    sem_destroy(&s.go);
+}
+
+static void answer_unary_in_steps(struct engine_request *r, void *arg) {
+    sem_t *go = arg;
+    engine_puts(r, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n"
+                   "{\"choices\":[]");
+    sem_wait(go);
+    engine_puts(r, "}");
+}
+
+static void without_edits(struct gateway_session_options *o) {
+    o->edits = false;
+}
+
+static void the_last_byte_of_a_whole_answer_waits_for_the_record(void **state) {
+    struct fixture f;
+    sem_t go;
+    (void)state;
+    sem_init(&go, 0, 0);
+    fixture_open(&f, answer_unary_in_steps, &go, without_edits);
+    struct agent a = agent_connect_tcp(f.port);
+    agent_post(&a, "/v1/chat/completions", gateway_session_token(f.session), SV("{}"));
+    struct answer first = agent_read_until(&a, "\"choices\":[");
+    assert_bytes(&first.body, SV("{\"choices\":["));
+    assert_true(is_silent(&a, 100));
+    assert_false(has_result(&f));
+    sem_post(&go);
+    char rest[8];
+    assert_int_equal(recv(a.fd, rest, 2, MSG_WAITALL), 2);
+    assert_memory_equal(rest, "]}", 2);
+    assert_true(has_result(&f));
+    answer_deinit(&first);
+    agent_close(&a);
+    fixture_close(&f);
+    sem_destroy(&go);
+}
+
+static void answer_never(struct engine_request *r, void *arg) {
+    (void)arg;
+    engine_json(r, 200, "{}");
+}
+
+static void a_call_that_cannot_be_recorded_is_not_sent(void **state) {
+    struct fixture f;
+    struct rlimit was;
+    struct gateway_session_stats stats;
+    (void)state;
+    fixture_open(&f, answer_never, NULL, NULL);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    struct rlimit none = {.rlim_cur = 1, .rlim_max = was.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    struct answer a = fixture_call(&f, REQUEST);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    assert_int_equal(a.status, 507);
+    assert_non_null(strstr(buf_cstr(&a.body), "can't be recorded"));
+    assert_int_equal(engine_requests(f.engine), 0);
+    gateway_session_stats(f.session, &stats);
+    assert_true(stats.capture_fault);
+    assert_int_equal(stats.failed_in_a_row, 0);
+    answer_deinit(&a);
+    clock_sleep_ms(1100); /* A second after a failure the journal tries again. */
+    fixture_close(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_end_is_held_until_usage_and_late_ids_are_recorded),
+        cmocka_unit_test(after_the_time_limit_a_tail_completes_the_result),
+        cmocka_unit_test(behind_done_the_agent_gets_its_end_though_the_engine_stays),
+        cmocka_unit_test(the_last_byte_of_a_whole_answer_waits_for_the_record),
+        cmocka_unit_test(a_call_that_cannot_be_recorded_is_not_sent),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
