@@ -83,7 +83,6 @@ static size_t trace_start(struct trace *t, struct sv in, struct buf *out) {
         }
         t->in_body = true;
         t->in_span = false;
-        http1_head_parser_reset(&t->parser);
     } else {
         BUG_IF(used != in.n);
     }

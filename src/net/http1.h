@@ -70,6 +70,7 @@ struct http1_head_parser {
     struct buf carry;  /* The bytes so far of a head that came in pieces. */
     size_t scanned;
     size_t skipped; /* Empty lines dropped before a request line. */
+    bool given;     /* A head was given: the next bytes start another. */
 };
 
 /*
@@ -81,7 +82,7 @@ struct http1_head_parser {
 int http1_head_feed(struct http1_head_parser *p, struct sv in, size_t *used,
                     struct http1_head *head, struct err *err) CHECK_RESULT;
 bool http1_head_started(const struct http1_head_parser *p); /* Part of a head is held. */
-void http1_head_parser_reset(struct http1_head_parser *p);  /* For the next message. */
+void http1_head_parser_reset(struct http1_head_parser *p);  /* Forgets what it holds. */
 void http1_head_parser_deinit(struct http1_head_parser *p);
 
 /* Lets the views point into `raw`, a copy of head->raw's bytes. */

@@ -27,8 +27,7 @@ static void init(struct http1_body *b, enum http1_framing framing, uint64_t leng
 }
 
 void http1_body_of_request(struct http1_body *b, const struct http1_head *head) {
-    init(b, head->chunked ? HTTP1_CHUNKED : HTTP1_LENGTH,
-         head->chunked ? 0 : head->content_length);
+    init(b, head->chunked ? HTTP1_CHUNKED : HTTP1_LENGTH, head->chunked ? 0 : head->content_length);
 }
 
 void http1_body_of_response(struct http1_body *b, const struct http1_head *head,

@@ -122,18 +122,23 @@ static int feed_carried(struct http1_head_parser *p, struct sv in, size_t *used,
 int http1_head_feed(struct http1_head_parser *p, struct sv in, size_t *used,
                     struct http1_head *head, struct err *err) {
     *used = 0;
+    if (p->given) {
+        http1_head_parser_reset(p);
+    }
     if (p->refuse_status) {
         return err_set(err, ERR_STATE, "the head was refused before");
     }
     if (in.n == 0) {
         return 0;
     }
-    return p->carry.len ? feed_carried(p, in, used, head, err)
-                        : feed_in_place(p, in, used, head, err);
+    int r =
+        p->carry.len ? feed_carried(p, in, used, head, err) : feed_in_place(p, in, used, head, err);
+    p->given = r > 0;
+    return r;
 }
 
 bool http1_head_started(const struct http1_head_parser *p) {
-    return p->carry.len > 0;
+    return p->carry.len > 0 && !p->given;
 }
 
 void http1_head_parser_reset(struct http1_head_parser *p) {
@@ -141,6 +146,7 @@ void http1_head_parser_reset(struct http1_head_parser *p) {
     p->refuse_status = 0;
     p->scanned = 0;
     p->skipped = 0;
+    p->given = false;
 }
 
 void http1_head_parser_deinit(struct http1_head_parser *p) {

@@ -132,7 +132,6 @@ static size_t read_head(struct client *c, struct sv in) {
     } else if (start_exchange(c, &head) < 0) {
         cut(c);
     } else {
-        http1_head_parser_reset(&c->parser);
         set_state(c, CLIENT_BODY);
         bool waits = c->exchange->head.expect_continue && used == in.n;
         if (waits && conn_write(c->conn, SV("HTTP/1.1 100 Continue\r\n\r\n")) < 0) {

@@ -77,6 +77,26 @@ static void a_head_byte_by_byte_leaves_what_follows_it(void **state) {
     http1_head_parser_deinit(&p);
 }
 
+static void one_parser_reads_head_after_head(void **state) {
+    (void)state;
+    struct http1_head_parser p = {.kind = HTTP1_REQUEST};
+    struct http1_head h;
+    struct err err = {0};
+    for (int i = 0; i < 3; i++) {
+        size_t used = 0;
+        struct sv all = sv_from(post);
+        size_t cut = i == 1 ? 0 : 20;
+        if (cut) {
+            assert_int_equal(http1_head_feed(&p, (struct sv){all.p, cut}, &used, &h, &err), 0);
+            assert_true(http1_head_started(&p));
+        }
+        assert_int_equal(http1_head_feed(&p, sv_cut(all, cut), &used, &h, &err), 1);
+        check_post(&h);
+        assert_false(http1_head_started(&p));
+    }
+    http1_head_parser_deinit(&p);
+}
+
 static void a_head_moves_with_a_copy_of_its_bytes(void **state) {
     (void)state;
     struct http1_head_parser p = {.kind = HTTP1_REQUEST};
@@ -324,6 +344,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_whole_head_is_read_in_place),
     cmocka_unit_test(a_head_cut_at_any_byte_reads_the_same),
     cmocka_unit_test(a_head_byte_by_byte_leaves_what_follows_it),
+    cmocka_unit_test(one_parser_reads_head_after_head),
     cmocka_unit_test(a_head_moves_with_a_copy_of_its_bytes),
     cmocka_unit_test(what_two_readers_could_read_differently_is_refused),
     cmocka_unit_test(a_nul_byte_is_refused),
