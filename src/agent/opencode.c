@@ -15,7 +15,7 @@ static int check(const struct agent_config *config, const struct agent_job *job,
     if (r < 0) {
         return r;
     }
-    if (!job->instruction || sv_trim(sv_from(job->instruction)).n == 0) {
+    if (!job->instruction || !job->instruction[strspn(job->instruction, " \t\r\n\v\f")]) {
         return err_set(err, ERR_INPUT, "instruction: is empty");
     }
     if (!config->model || !*config->model) {
