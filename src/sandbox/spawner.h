@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_SANDBOX_SPAWNER_H
+#define SNAFFLE_SANDBOX_SPAWNER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/*
+ * Starts programs from one thread that lives as long as the process. A parent-death signal follows
+ * the thread that forked, not the process: started from a rollout's thread, a sandbox would end
+ * with that thread. The children die when this process dies, however it dies.
+ */
+
+#define SPAWN_FDS_MAX 16 /* bwrap takes its arguments, four files of /etc, and six of ours. */
+
+struct spawn {
+    const char *program; /* An absolute path. */
+    const char *const *argv;
+    /* Become this user before the program starts: no groups, no capabilities, nor any way to them.
+     * Otherwise the program runs as we do. */
+    bool drop;
+    uid_t uid;
+    /* The child's descriptors 3, 4 and so on; it has no others but stdin and stdout on /dev/null
+     * and stderr here. */
+    int fds[SPAWN_FDS_MAX];
+    size_t n_fds;
+    int stderr_fd;
+};
+
+/* Starts it with an empty environment, in a session of its own, in "/". Returns once the program
+ * runs; the caller reaps *out_pid with waitpid. May be called from any thread. */
+int spawner_start(const struct spawn *what, pid_t *out_pid, struct err *err) CHECK_RESULT;
+
+#endif
