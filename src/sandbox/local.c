@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sandbox/local.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+/*
+ * The local backend: bubblewrap over a box on disk, the guest as the first process inside, and all
+ * that happens inside asked of the guest. This file is the contract's operations; how a life starts
+ * and ends is local_start.c.
+ */
+
+struct local_job {
+    struct sandbox_job base;
+    uint32_t number;
+    unsigned life;
+};
+
+static struct local *self(const struct sandbox *s) {
+    return (struct local *)(uintptr_t)s;
+}
+
+/* After sandbox_kill nothing answers any more, whatever else may be wrong. */
+static int check_up(const struct local *l, struct err *err) {
+    if (cancel_thrown(l->torn_down)) {
+        return err_set(err, ERR_LOST, "sandbox '%s' was torn down", l->base.id);
+    }
+    return 0;
+}
+
+static int connect_guest(void *arg, int *out_fd, struct err *err) {
+    struct local *l = arg;
+    int r = check_up(l, err);
+    if (r == 0 && fd_connect_unix(l->box.guest_socket, out_fd, err) < 0) {
+        r = err_set(err, ERR_LOST, "sandbox '%s' has ended", l->base.id);
+    }
+    return r;
+}
+
+static int local_restart(struct sandbox *s, const struct sandbox_spec *spec, deadline_ms until,
+                         const struct cancel *cancel, struct err *err) {
+    struct local *l = self(s);
+    pthread_mutex_lock(&l->lifecycle);
+    int r = check_up(l, err);
+    if (r == 0) {
+        r = local_refuse_unenforced(spec, err);
+    }
+    if (r == 0) {
+        r = local_end(l, err);
+    }
+    if (r == 0) {
+        r = local_start(l, spec, until, cancel, err);
+    }
+    pthread_mutex_unlock(&l->lifecycle);
+    return r;
+}
+
+static int local_exec(struct sandbox *s, const struct sandbox_exec *what,
+                      struct sandbox_output *out, struct err *err) {
+    return guest_exec(&self(s)->guest, what, out, err);
+}
+
+static int local_begin(struct sandbox *s, const struct sandbox_exec *what, struct sandbox_job **out,
+                       struct err *err) {
+    struct local *l = self(s);
+    struct local_job *job = calloc(1, sizeof *job);
+    if (!job) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    job->base.sandbox = s;
+    job->life = atomic_load(&l->lives);
+    int r = guest_start(&l->guest, what, &job->number, err);
+    if (r < 0) {
+        free(job);
+        return r;
+    }
+    *out = &job->base;
+    return 0;
+}
+
+/* A job's number means another job, or none, to the guest of a later life. */
+static int check_job(const struct local_job *job, struct err *err) {
+    struct local *l = self(job->base.sandbox);
+    int r = check_up(l, err);
+    if (r == 0 && job->life != atomic_load(&l->lives)) {
+        r = err_set(err, ERR_LOST, "the job ended when sandbox '%s' was restarted", l->base.id);
+    }
+    return r;
+}
+
+static int local_job_wait(struct sandbox_job *base, deadline_ms until, const struct cancel *cancel,
+                          int *exit_code, struct err *err) {
+    struct local_job *job = (struct local_job *)base;
+    int r = check_job(job, err);
+    if (r == 0) {
+        r = guest_wait(&self(base->sandbox)->guest, job->number, until, cancel, exit_code, err);
+    }
+    return r < 0 ? r : check_job(job, err);
+}
+
+static int local_job_kill(struct sandbox_job *base, struct err *err) {
+    struct local_job *job = (struct local_job *)base;
+    int r = check_job(job, err);
+    return r < 0 ? r : guest_kill(&self(base->sandbox)->guest, job->number, err);
+}
+
+static void local_job_free(struct sandbox_job *base) {
+    free(base);
+}
+
+static int local_kill_all(struct sandbox *s, deadline_ms until, struct err *err) {
+    return guest_kill_all(&self(s)->guest, until, err);
+}
+
+static int local_write_file(struct sandbox *s, const char *path, struct sv content, unsigned mode,
+                            struct err *err) {
+    return guest_write_file(&self(s)->guest, path, content, mode, err);
+}
+
+static int local_read_file(struct sandbox *s, const char *path, uint64_t offset, size_t length,
+                           struct buf *out, struct err *err) {
+    return guest_read_file(&self(s)->guest, path, offset, length, out, err);
+}
+
+static int local_exists(struct sandbox *s, const char *path, struct err *err) {
+    return guest_exists(&self(s)->guest, path, err);
+}
+
+static const char *local_model_socket(const struct sandbox *s) {
+    return self(s)->model_socket;
+}
+
+/* The switch first, without a lock: a call or a start that is under way lets go. */
+static int local_kill(struct sandbox *s, struct err *err) {
+    struct local *l = self(s);
+    cancel_throw(l->torn_down);
+    local_beat_leave(l);
+    pthread_mutex_lock(&l->lifecycle);
+    int r = local_end(l, err);
+    if (r == 0 && !l->removed) {
+        r = box_remove(&l->box, err);
+        l->removed = r == 0;
+    }
+    pthread_mutex_unlock(&l->lifecycle);
+    return r;
+}
+
+static void local_dispose(struct local *l) {
+    box_deinit(&l->box);
+    cancel_free(l->torn_down);
+    pthread_mutex_destroy(&l->lifecycle);
+    free(l->state);
+    free(l->guest_program);
+    free(l->home);
+    free(l->model_socket);
+    free(l);
+}
+
+static void local_free(struct sandbox *s) {
+    (void)local_kill(s, NULL); /* What could not be removed, a sweep removes. */
+    local_dispose(self(s));
+}
+
+static const struct sandbox_ops ops = {
+    .restart = local_restart,
+    .exec = local_exec,
+    .start = local_begin,
+    .job_wait = local_job_wait,
+    .job_kill = local_job_kill,
+    .job_free = local_job_free,
+    .kill_all = local_kill_all,
+    .write_file = local_write_file,
+    .read_file = local_read_file,
+    .exists = local_exists,
+    .model_socket = local_model_socket,
+    .isolation = local_isolation,
+    .kill = local_kill,
+    .free = local_free,
+};
+
+static struct local *local_new(const struct sandbox_spec *spec) {
+    struct local *l = calloc(1, sizeof *l);
+    if (!l) {
+        return NULL;
+    }
+    pthread_mutex_init(&l->lifecycle, NULL);
+    l->life.pidfd = -1;
+    l->box.lock_fd = -1;
+    l->box.user.lock_fd = -1;
+    l->base.ops = &ops;
+    l->home = mem_strdup(spec->home ? spec->home : LOCAL_HOME_DEFAULT);
+    if (!l->home || cancel_new(&l->torn_down, NULL) < 0) {
+        local_dispose(l);
+        return NULL;
+    }
+    l->base.home = l->home;
+    l->guest = (struct guest_client){connect_guest, l, l->torn_down};
+    return l;
+}
+
+static int furnish(struct local *l, const struct sandbox_spec *spec, struct err *err) {
+    int r = state_dir(&l->state, err);
+    if (r == 0) {
+        r = state_guest(l->state, &l->guest_program, err);
+    }
+    if (r == 0) {
+        r = box_make(l->state, spec, &l->box, err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    l->base.id = l->box.id;
+    l->model_socket = mem_printf("%s/" LOCAL_MODEL_SOCKET, l->box.model);
+    return l->model_socket ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+static int local_create(const struct sandbox_spec *spec, deadline_ms until,
+                        const struct cancel *cancel, struct sandbox **out, struct err *err) {
+    int r = local_refuse_unenforced(spec, err);
+    if (r < 0) {
+        return r;
+    }
+    struct local *l = local_new(spec);
+    if (!l) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    r = furnish(l, spec, err);
+    if (r == 0) {
+        pthread_mutex_lock(&l->lifecycle);
+        r = local_start(l, spec, until, cancel, err);
+        pthread_mutex_unlock(&l->lifecycle);
+    }
+    if (r == 0) {
+        r = local_beat_join(l, err);
+    }
+    if (r < 0) {
+        local_free(&l->base);
+        return r;
+    }
+    *out = &l->base;
+    return 0;
+}
+
+static int local_list(const char *run, json_t **out, struct err *err) {
+    AUTO_FREE char *state = NULL;
+    int r = state_dir(&state, err);
+    return r < 0 ? r : box_list(state, run, out, err);
+}
+
+static int local_sweep(const char *run, bool dry_run, unsigned *removed, struct err *err) {
+    AUTO_FREE char *state = NULL;
+    int r = state_dir(&state, err);
+    return r < 0 ? r : box_sweep(state, run, dry_run, removed, err);
+}
+
+const struct sandbox_backend sandbox_local = {
+    .name = "local",
+    .check = local_check,
+    .create = local_create,
+    .list = local_list,
+    .sweep = local_sweep,
+};

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "tests/sandbox/contract.h"
+#include "tests/sandbox/local_world.h"
+
+/* The three kinds of network, against servers of the host that say a word to whoever comes. */
+
+struct greeter {
+    int fd;
+    const char *word;
+    struct cancel *end;
+    pthread_t thread;
+};
+
+static void *greet(void *arg) {
+    struct greeter *g = arg;
+    while (cancel_poll(g->end, g->fd, POLLIN, DEADLINE_NEVER, NULL) == 0) {
+        int c = accept4(g->fd, NULL, NULL, SOCK_CLOEXEC);
+        if (c >= 0) {
+            ssize_t n = send(c, g->word, strlen(g->word), MSG_NOSIGNAL);
+            (void)n; /* Whoever left is not greeted. */
+            close(c);
+        }
+    }
+    return NULL;
+}
+
+static void greeter_begin(struct greeter *g) {
+    struct err err = {0};
+    assert_true(g->fd >= 0);
+    assert_ok(cancel_new(&g->end, &err), &err);
+    assert_int_equal(pthread_create(&g->thread, NULL, greet, g), 0);
+}
+
+static void greeter_end(struct greeter *g) {
+    cancel_throw(g->end);
+    pthread_join(g->thread, NULL);
+    cancel_free(g->end);
+    close(g->fd);
+}
+
+/* Listens at a free port of `address`. */
+static int listen_tcp(struct in_addr address, unsigned *port) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = address};
+    socklen_t n = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, n) < 0 || listen(fd, 16) < 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &n) < 0) {
+        return -1;
+    }
+    *port = ntohs(a.sin_port);
+    return fd;
+}
+
+/* What a server at host:port says to a program inside; "" when it can't be reached. */
+static const char *heard(struct sandbox *s, const char *host, unsigned port) {
+    AUTO_FREE char *shell = mem_printf(
+        "timeout 2 bash -c 'exec 3<>/dev/tcp/%s/%u && cat <&3' 2>/dev/null; true", host, port);
+    return contract_says(s, shell);
+}
+
+static int bind_model(struct sandbox *s) {
+    struct err err = {0};
+    int fd = -1;
+    assert_non_null(sandbox_model_socket(s));
+    assert_ok(fd_listen_unix(sandbox_model_socket(s), 16, 0666, &fd, &err), &err);
+    return fd;
+}
+
+static void the_model_answers_at_its_port_and_only_where_asked(void **state) {
+    (void)state;
+    struct sandbox_spec spec = {
+        .owner = "test", .run = CONTRACT_RUN, .rollout = "net", .network = SANDBOX_NETWORK_MODEL};
+    struct sandbox *s = contract_make(&spec);
+    struct err err = {0};
+    assert_string_equal(heard(s, "127.0.0.1", SANDBOX_MODEL_PORT), "");
+    /* Bound after the start. */
+    struct greeter model = {.fd = bind_model(s), .word = "model"};
+    greeter_begin(&model);
+    assert_string_equal(heard(s, "127.0.0.1", SANDBOX_MODEL_PORT), "model");
+    /* Before the restart. */
+    assert_ok(sandbox_restart(s, &spec, deadline_in_s(PATIENCE_S), NULL, &err), &err);
+    assert_string_equal(heard(s, "127.0.0.1", SANDBOX_MODEL_PORT), "model");
+    spec.network = SANDBOX_NETWORK_NONE;
+    assert_ok(sandbox_restart(s, &spec, deadline_in_s(PATIENCE_S), NULL, &err), &err);
+    assert_string_equal(heard(s, "127.0.0.1", SANDBOX_MODEL_PORT), "");
+    assert_string_equal(contract_says(s, "ls /run/snaffle 2>/dev/null; echo end"), "end\n");
+    greeter_end(&model);
+    contract_end(s);
+}
+
+static void a_place_without_network_reaches_nothing_of_the_host(void **state) {
+    (void)state;
+    unsigned port = 0;
+    struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
+    struct greeter local = {.fd = listen_tcp(loopback, &port), .word = "host"};
+    greeter_begin(&local);
+    struct sandbox *s = contract_shared();
+    assert_string_equal(heard(s, "127.0.0.1", port), "");
+    assert_string_equal(contract_says(s, "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"),
+                        "lo\n");
+    assert_string_equal(
+        contract_says(s, "cat /proc/net/unix | grep -c '@'; wc -l </proc/net/route"), "0\n1\n");
+    greeter_end(&local);
+}
+
+/* An address of this machine that is not loopback; false when it has none. */
+static bool outer_address(struct in_addr *out) {
+    struct ifaddrs *all = NULL;
+    bool found = false;
+    if (getifaddrs(&all) < 0) {
+        return false;
+    }
+    for (struct ifaddrs *a = all; a && !found; a = a->ifa_next) {
+        if (a->ifa_addr && a->ifa_addr->sa_family == AF_INET && (a->ifa_flags & IFF_UP) &&
+            !(a->ifa_flags & IFF_LOOPBACK)) {
+            *out = ((struct sockaddr_in *)(void *)a->ifa_addr)->sin_addr;
+            found = true;
+        }
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+static void a_full_network_reaches_out_but_never_the_hosts_loopback(void **state) {
+    (void)state;
+    struct sandbox_spec spec = {
+        .owner = "test", .run = CONTRACT_RUN, .rollout = "net", .network = SANDBOX_NETWORK_FULL};
+    struct sandbox *s = NULL;
+    struct err err = {0};
+    contract_shared();
+    int r = sandbox_create(contract_backend, &spec, deadline_in_s(PATIENCE_S), NULL, &s, &err);
+    if (r == ERR_ENVIRONMENT) {
+        skip_because("%s", err.msg);
+    }
+    assert_ok(r, &err);
+    unsigned port = 0;
+    struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
+    struct greeter local = {.fd = listen_tcp(loopback, &port), .word = "host"};
+    greeter_begin(&local);
+    static const char *const ways[] = {"127.0.0.1", "10.0.2.2", "10.0.2.3", "10.0.2.100",
+                                       "127.0.0.2"};
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+        assert_string_equal(heard(s, ways[i], port), "");
+    }
+    struct in_addr outer;
+    if (outer_address(&outer)) {
+        char text[INET_ADDRSTRLEN];
+        unsigned outer_port = 0;
+        inet_ntop(AF_INET, &outer, text, sizeof text);
+        struct greeter outside = {.fd = listen_tcp(outer, &outer_port), .word = "outside"};
+        greeter_begin(&outside);
+        assert_string_equal(heard(s, text, outer_port), "outside");
+        assert_string_equal(heard(s, text, port), "");
+        greeter_end(&outside);
+    }
+    struct greeter model = {.fd = bind_model(s), .word = "model"};
+    greeter_begin(&model);
+    assert_string_equal(heard(s, "127.0.0.1", SANDBOX_MODEL_PORT), "model");
+    greeter_end(&model);
+    greeter_end(&local);
+    assert_true(world_processes_named("/proc/self/fd/4") > 0);
+    contract_end(s);
+    assert_int_equal(world_processes_named("/proc/self/fd/4"), 0);
+}
+
+static const struct CMUnitTest cases[] = {
+    cmocka_unit_test(the_model_answers_at_its_port_and_only_where_asked),
+    cmocka_unit_test(a_place_without_network_reaches_nothing_of_the_host),
+    cmocka_unit_test(a_full_network_reaches_out_but_never_the_hosts_loopback),
+};
+
+int main(int argc, char **argv) {
+    world_enter(argc > 1 && strcmp(argv[1], "--as-user") == 0);
+    int failed = contract_run_cases(&sandbox_local, cases, ARRAY_LEN(cases));
+    return world_leave() ? failed : 1;
+}

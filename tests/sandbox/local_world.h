@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_TESTS_SANDBOX_LOCAL_WORLD_H
+#define SNAFFLE_TESTS_SANDBOX_LOCAL_WORLD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * A state directory of the test's own, in /tmp, for the time of a test program. Call before any
+ * thread starts; a failure ends the program with a line that says what it was.
+ */
+
+/* With `as_user`, root becomes an ordinary user first, for good: such a program tests what people
+ * get who are not root. */
+void world_enter(bool as_user);
+
+/* Removes it; false, with a line, if a sandbox was left behind in it. */
+bool world_leave(void);
+
+const char *world_state(void);
+
+/* How many processes, zombies not counted, run as `uid`. */
+int world_processes_of(uid_t uid);
+
+/* How many processes of the machine hold `word` in their command line. */
+int world_processes_named(const char *word);
+
+#endif
