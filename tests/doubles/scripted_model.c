@@ -73,11 +73,16 @@ static void raise_descriptor_limit(void) {
     }
 }
 
+/* The file first: whoever has read the line finds it. */
 static int announce(const struct arguments *a, unsigned port, struct err *err) {
-    (void)printf("scripted model (not a real model) listening on http://127.0.0.1:%u/v1\n", port);
-    (void)fflush(stdout);
     AUTO_FREE char *text = mem_printf("%u\n", port);
-    return a->port_file ? file_write(a->port_file, sv_from(text), 0644, err) : 0;
+    int r = a->port_file ? file_write(a->port_file, sv_from(text), 0644, err) : 0;
+    if (r == 0) {
+        (void)printf("scripted model (not a real model) listening on http://127.0.0.1:%u/v1\n",
+                     port);
+        (void)fflush(stdout);
+    }
+    return r;
 }
 
 /* Serves until a signal asks for the end. */
