@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fixture.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SESSIONS 64
+#define CALLS 10
+#define TOKENS 20
+
+/* Twenty tokens of which the first is the request's own number, so that answers can't be mixed up.
+ */
+static void answer_numbered(struct engine_request *r, void *arg) {
+    AUTO_BUF struct buf b = {0};
+    size_t at = sv_find(r->body, SV("\"seed\":"));
+    int seed = at == (size_t)-1 ? -1 : (int)strtol(r->body.p + at + 7, NULL, 10);
+    (void)arg;
+    engine_sse_head(r);
+    for (int i = 0; i < TOKENS; i++) {
+        buf_reset(&b);
+        if (buf_addf(
+                &b,
+                "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"t%d \"},\"logprobs\":"
+                "{\"content\":[{\"token\":\"t\",\"logprob\":-0.5}]},\"token_ids\":[%d]%s}]}\n\n",
+                i, i == 0 ? seed : i, i == TOKENS - 1 ? ",\"finish_reason\":\"stop\"" : "") < 0 ||
+            !engine_chunk(r, buf_sv(&b))) {
+            return;
+        }
+    }
+    engine_chunk(r, SV("data: {\"choices\":[],\"usage\":{\"completion_tokens\":20},"
+                       "\"prompt_token_ids\":[1]}\n\ndata: [DONE]\n\n"));
+    engine_puts(r, "0\r\n\r\n");
+}
+
+struct worker {
+    struct fixture *f;
+    struct gateway_session *session;
+    char name[32];
+    unsigned number;
+    unsigned good;
+};
+
+static void *call_often(void *arg) {
+    struct worker *w = arg;
+    struct agent a = agent_connect_tcp(w->f->port);
+    for (unsigned i = 0; i < CALLS; i++) {
+        char body[128];
+        snprintf(body, sizeof body, "{\"model\":\"m\",\"stream\":true,\"seed\":%u}",
+                 w->number * 1000 + i);
+        agent_post(&a, "/v1/chat/completions", gateway_session_token(w->session), sv_from(body));
+        struct answer r = agent_read(&a);
+        w->good += r.status == 200 && r.has_end && strstr(buf_cstr(&r.body), "[DONE]") != NULL &&
+                   strstr(buf_cstr(&r.body), "token_ids\":[") == NULL;
+        answer_deinit(&r);
+    }
+    agent_close(&a);
+    return NULL;
+}
+
+static void open_all(struct fixture *f, struct worker *w) {
+    struct err e = {0};
+    for (unsigned i = 0; i < SESSIONS; i++) {
+        w[i] = (struct worker){.f = f, .number = i};
+        snprintf(w[i].name, sizeof w[i].name, "load-%u.1", i);
+        const struct gateway_session_options o = {.name = w[i].name,
+                                                  .upstream_url = engine_url(f->engine),
+                                                  .edits = true,
+                                                  .record = true,
+                                                  .top_logprobs = 5};
+        assert_ok(gateway_session_open(f->gateway, &o, &w[i].session, &e), &e);
+    }
+}
+
+/* Every result stands under its own session and call, with as many ids as usage says. */
+static void count_records(struct fixture *f) {
+    static unsigned intents[SESSIONS][CALLS + 1];
+    static unsigned results[SESSIONS][CALLS + 1];
+    struct journal_reader *reader;
+    struct journal_record record;
+    struct err e = {0};
+    assert_ok(journal_flush(f->journal, &e), &e);
+    assert_ok(journal_reader_open(f->journal_dir, &reader, &e), &e);
+    while (journal_reader_next(reader, &record, &e) == 1) {
+        unsigned session;
+        if (record.call == 0 || record.call > CALLS ||
+            sscanf(record.session.p, "load-%u.1", &session) != 1) {
+            continue;
+        }
+        intents[session][record.call] += record.type == JOURNAL_INTENT;
+        if (record.type != JOURNAL_RESULT) {
+            continue;
+        }
+        results[session][record.call]++;
+        for (unsigned i = 0; i < record.n_parts; i++) {
+            if (sv_eq(record.parts[i].name, SV("completion_token_ids"))) {
+                AUTO_BUF struct buf want = {0};
+                assert_int_equal(buf_addf(&want,
+                                          "[%u,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]",
+                                          session * 1000 + (unsigned)record.call - 1),
+                                 0);
+                assert_true(sv_eq(record.parts[i].bytes, buf_sv(&want)));
+            }
+        }
+        assert_non_null(memmem(record.head.p, record.head.n, "\"findings\":[]", 13));
+    }
+    journal_reader_close(reader);
+    for (unsigned s = 0; s < SESSIONS; s++) {
+        for (unsigned c = 1; c <= CALLS; c++) {
+            assert_int_equal(intents[s][c], 1);
+            assert_int_equal(results[s][c], 1);
+        }
+    }
+}
+
+static void parallel_sessions_are_recorded_each_on_its_own(void **state) {
+    static struct worker workers[SESSIONS];
+    pthread_t threads[SESSIONS];
+    struct fixture f;
+    struct err e = {0};
+    (void)state;
+    fixture_open(&f, answer_numbered, NULL, NULL);
+    open_all(&f, workers);
+    for (unsigned i = 0; i < SESSIONS; i++) {
+        pthread_create(&threads[i], NULL, call_often, &workers[i]);
+    }
+    for (unsigned i = 0; i < SESSIONS; i++) {
+        struct gateway_session_stats stats;
+        pthread_join(threads[i], NULL);
+        assert_int_equal(workers[i].good, CALLS);
+        gateway_session_stats(workers[i].session, &stats);
+        assert_int_equal(stats.calls, CALLS);
+        assert_int_equal(stats.completion_tokens, CALLS * TOKENS);
+        assert_ok(gateway_session_close(workers[i].session, deadline_in_s(5), &e), &e);
+    }
+    count_records(&f);
+    fixture_close(&f);
+}
+
+/* As many events as the peer takes, up to 64 MB. */
+static void answer_without_end(struct engine_request *r, void *arg) {
+    AUTO_BUF struct buf b = {0};
+    uint64_t *sent = arg;
+    int rc = buf_adds(&b, "data: {\"pad\":\"");
+    for (int i = 0; rc == 0 && i < 6400; i++) {
+        rc = buf_adds(&b, "0123456789");
+    }
+    rc = rc < 0 ? rc : buf_adds(&b, "\"}\n\n");
+    engine_sse_head(r);
+    while (rc == 0 && *sent < 64u << 20 && engine_chunk(r, buf_sv(&b))) {
+        __atomic_add_fetch(sent, b.len, __ATOMIC_RELAXED);
+    }
+    r->close = true;
+}
+
+static void a_slow_reader_slows_the_engine_and_costs_no_memory(void **state) {
+    struct fixture f;
+    uint64_t sent = 0;
+    (void)state;
+    fixture_open(&f, answer_without_end, &sent, NULL);
+    struct agent a = agent_connect_tcp(f.port);
+    agent_post(&a, "/v1/chat/completions", gateway_session_token(f.session),
+               SV("{\"stream\":true}"));
+    struct answer r = agent_read_until(&a, "pad");
+    uint64_t before = 0;
+    uint64_t now = 1;
+    for (int i = 0; i < 100 && before != now; i++) { /* Until nothing moves any more. */
+        clock_sleep_ms(100);
+        before = now;
+        now = __atomic_load_n(&sent, __ATOMIC_RELAXED);
+    }
+    /* Socket buffers of four ends hold some MB; the rest would have to be in the gateway. */
+    assert_true(now < 24u << 20);
+    answer_deinit(&r);
+    agent_close(&a);
+    fixture_await_result(&f, 1);
+    fixture_close(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parallel_sessions_are_recorded_each_on_its_own),
+        cmocka_unit_test(a_slow_reader_slows_the_engine_and_costs_no_memory),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
