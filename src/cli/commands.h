@@ -20,10 +20,10 @@ void commands_print_help(FILE *stream);
 /* The tables as JSON, for the man pages' check and for tools. */
 json_t *commands_to_json(void);
 
-/* The completion script of a shell: completion_bash and so on; `stream` gets it. */
-void completion_bash(FILE *stream);
-void completion_zsh(FILE *stream);
-void completion_fish(FILE *stream);
+/* The completion script of a shell, written to `out`. */
+void completion_bash(FILE *out);
+void completion_zsh(FILE *out);
+void completion_fish(FILE *out);
 
 extern const struct command command_run;
 extern const struct command command_ls;

@@ -4,7 +4,10 @@
 #include <brotli/decode.h>
 #include <curl/curl.h>
 #include <jansson.h>
+/* Both OpenSSL and base/err.h have an ERR_STATE. */
+#define ERR_STATE openssl_error_state
 #include <openssl/crypto.h>
+#undef ERR_STATE
 #include <seccomp.h>
 #include <sqlite3.h>
 #include <uv.h>

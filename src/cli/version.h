@@ -4,8 +4,7 @@
 
 #include <stdio.h>
 
-/* "snaffle 0.1.0" and the versions of the libraries. A file of its own, since OpenSSL's headers and
- * base/err.h both have an ERR_STATE. */
+/* "snaffle 0.1.0" and the versions of the libraries. */
 void version_print(FILE *stream);
 
 #endif

@@ -23,7 +23,7 @@ static void host_name(char out[HOST_MAX + 1]) {
         memcpy(host, "host", 5);
     }
     size_t n = 0;
-    for (; host[n] && n < HOST_MAX; n++) {
+    for (; n < HOST_MAX && host[n]; n++) {
         char c = host[n];
         c = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
         out[n] = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : '-';

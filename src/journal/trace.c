@@ -69,7 +69,7 @@ static int to_buf(void *arg, struct sv line, struct err *err) {
 
 int trace_to_buf(const struct trace_source *from, struct buf *out, struct trace_summary *summary,
                  struct err *err) {
-    struct trace_summary own;
+    struct trace_summary own = {0};
     return trace(from, to_buf, out, summary ? summary : &own, err);
 }
 
@@ -130,7 +130,7 @@ static int place_part(const char *part, const char *plain, const char *packed, b
 
 int trace_to_dir(const struct trace_source *from, const char *dir, struct trace_summary *summary,
                  struct err *err) {
-    struct trace_summary own;
+    struct trace_summary own = {0};
     summary = summary ? summary : &own;
     AUTO_FREE char *plain = file_join(dir, "trace.jsonl");
     AUTO_FREE char *packed = file_join(dir, "trace.jsonl.zst");

@@ -170,7 +170,7 @@ void conn_kick(struct conn *c) {
 }
 
 static int prepare_socket(struct conn *c, struct err *err) {
-    struct sockaddr_storage addr;
+    struct sockaddr_storage addr = {0};
     socklen_t n = sizeof addr;
     if (getsockname(c->fd, (struct sockaddr *)&addr, &n) < 0) {
         return err_sys(err, ERR_SYS, errno, "cannot use a connection");

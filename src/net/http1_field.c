@@ -29,7 +29,10 @@ int http1_find(const struct http1_head *head, struct sv name, size_t from) {
 
 struct sv http1_get(const struct http1_head *head, struct sv name) {
     int i = http1_find(head, name, 0);
-    return i < 0 ? (struct sv){0} : http1_value(head, (size_t)i);
+    if (i < 0) {
+        return (struct sv){0};
+    }
+    return http1_value(head, (size_t)i);
 }
 
 bool http1_lists(const struct http1_head *head, struct sv name, struct sv word) {
