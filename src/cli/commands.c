@@ -4,6 +4,14 @@
 #include <string.h>
 
 const struct command *const commands[] = {
+    &command_ls,
+    &command_show,
+    &command_trace,
+    &command_doctor,
+    &command_agent_install,
+    &command_agent_ls,
+    &command_gc,
+    &command_sandbox_ls,
     &command_completion,
     &command_help,
     NULL,

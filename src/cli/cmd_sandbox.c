@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <time.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/out.h"
+#include "cli/table.h"
+#include "sandbox/sandbox.h"
+
+#define BACKEND_OPTION                                                                             \
+    { "backend", OPTION_WORD, "NAME", "of this backend (default: local)", sandbox_backend_names }
+#define RUN_OPTION                                                                                 \
+    { "run", OPTION_TEXT, "NAME", "only of this run", NULL }
+
+static const struct sandbox_backend *backend_of(const struct args *a) {
+    const char *name = args_text(a, "backend");
+    return name ? sandbox_backend_find(name) : &sandbox_local;
+}
+
+static const struct table_column columns[] = {{.title = "SANDBOX"},
+                                              {.title = "OWNER", .may_cut = true},
+                                              {.title = "RUN", .may_cut = true},
+                                              {.title = "ROLLOUT", .may_cut = true},
+                                              {.title = "CREATED"},
+                                              {.title = "STATE"}};
+
+static void add_field(struct table *t, const json_t *box, const char *field) {
+    table_add(t, sv_from(json_string_value(json_object_get(box, field))));
+}
+
+static int print_boxes(const json_t *all, struct err *err) {
+    struct table t;
+    size_t i = 0;
+    const json_t *box = NULL;
+    table_init(&t, columns, ARRAY_LEN(columns));
+    json_array_foreach(all, i, box) {
+        char text[32] = "-";
+        struct tm tm;
+        time_t created = (time_t)json_number_value(json_object_get(box, "created"));
+        if (created > 0 && localtime_r(&created, &tm)) {
+            (void)strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
+        }
+        add_field(&t, box, "id");
+        add_field(&t, box, "owner");
+        add_field(&t, box, "run");
+        add_field(&t, box, "rollout");
+        table_add(&t, sv_from(text));
+        table_add(&t, sv_from(json_is_true(json_object_get(box, "alive")) ? "alive" : "dead"));
+    }
+    int r = table_print(&t, stdout, 0, err);
+    table_deinit(&t);
+    return r;
+}
+
+static int list(const struct args *a, struct err *err) {
+    AUTO_JSON json_t *all = NULL;
+    int r = backend_of(a)->list(args_text(a, "run"), &all, err);
+    if (r < 0) {
+        return r;
+    }
+    return args_has(a, "json") ? out_json(TAKE(all), err) : print_boxes(all, err);
+}
+
+static int gc(const struct args *a, struct err *err) {
+    unsigned removed = 0;
+    bool dry = args_has(a, "dry-run");
+    int r = backend_of(a)->sweep(args_text(a, "run"), dry, &removed, err);
+    if (r < 0) {
+        return r;
+    }
+    if (args_has(a, "json")) {
+        return out_json(json_pack("{s:i, s:b}", "sandboxes", (int)removed, "dry_run", dry), err);
+    }
+    (void)printf("%s %u sandbox%s of dead runs\n", dry ? "would remove" : "removed", removed,
+                 removed == 1 ? "" : "es");
+    return 0;
+}
+
+const struct command command_sandbox_ls = {
+    .name = "sandbox ls",
+    .summary = "list sandboxes",
+    .operands = "",
+    .options =
+        (const struct option[]){
+            BACKEND_OPTION,
+            RUN_OPTION,
+            {"json", OPTION_SWITCH, NULL, "print a JSON array", NULL},
+            {0},
+        },
+    .run = list,
+};
+
+const struct command command_gc = {
+    .name = "gc",
+    .summary = "remove what dead runs left",
+    .operands = "",
+    .options =
+        (const struct option[]){
+            {"dry-run", OPTION_SWITCH, NULL, "only tell what would be removed", NULL},
+            BACKEND_OPTION,
+            RUN_OPTION,
+            {"json", OPTION_SWITCH, NULL, "print JSON", NULL},
+            {0},
+        },
+    .run = gc,
+};
