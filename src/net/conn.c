@@ -184,19 +184,23 @@ static int prepare_socket(struct conn *c, struct err *err) {
     return fd_set_nonblocking(c->fd, err);
 }
 
+static int start(struct conn *c, struct err *err) {
+    int r = prepare_socket(c, err);
+    int uv = r < 0 ? 0 : uv_poll_init(&c->loop->uv, &c->poll, c->fd);
+    return uv < 0 ? err_set(err, ERR_SYS, "cannot watch a connection: %s", uv_strerror(uv)) : r;
+}
+
 int conn_new(struct loop *l, const struct conn_options *o, struct conn **out, struct err *err) {
-    struct conn *c = calloc(1, sizeof *c);
-    int r = c ? 0 : err_set(err, ERR_NOMEM, "no memory for a connection");
-    if (r == 0) {
+    struct conn *c = malloc(sizeof *c);
+    int r = ERR_NOMEM;
+    if (!c) {
+        err_set(err, r, "no memory for a connection");
+    } else {
         *c = (struct conn){.loop = l, .fd = o->fd, .tls = o->tls, .paused = true};
         c->poll.data = c;
-        r = prepare_socket(c, err);
+        r = start(c, err);
     }
-    if (r == 0) {
-        int uv = uv_poll_init(&l->uv, &c->poll, c->fd);
-        r = uv < 0 ? err_set(err, ERR_SYS, "cannot watch a connection: %s", uv_strerror(uv)) : 0;
-    }
-    if (r < 0) {
+    if (!c || r < 0) {
         tls_free(o->tls);
         close(o->fd);
         free(c);
