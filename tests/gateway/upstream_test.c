@@ -95,7 +95,7 @@ static void connections_are_kept_and_used_again(void **state) {
         call_once(&f, 200);
         clock_sleep_ms(5);
     }
-    assert_int_equal(s.n, 5);
+    assert_int_equal(engine_requests(f.engine), 5);
     assert_int_equal(s.connections[4], 1);
     fixture_close(&f);
     seen_deinit(&s);
@@ -143,7 +143,7 @@ static void a_connection_closed_while_idle_is_not_used(void **state) {
         call_once(&f, 200);
         clock_sleep_ms(i % 3);
     }
-    assert_int_equal(s.n, 30);
+    assert_int_equal(engine_requests(f.engine), 30);
     fixture_close(&f);
     seen_deinit(&s);
 }
@@ -159,7 +159,7 @@ static void a_fresh_connection_that_dies_is_not_tried_again(void **state) {
     (void)state;
     fixture_open(&f, answer_dead, &s, NULL);
     call_once(&f, 502);
-    assert_int_equal(s.n, 1);
+    assert_int_equal(engine_requests(f.engine), 1);
     fixture_close(&f);
     seen_deinit(&s);
 }
@@ -181,11 +181,11 @@ static void a_refused_field_is_left_out_and_not_asked_for_again(void **state) {
     (void)state;
     fixture_open(&f, answer_picky, &s, NULL);
     call_once(&f, 200);
-    assert_int_equal(s.n, 2);
+    assert_int_equal(engine_requests(f.engine), 2);
     assert_non_null(strstr(buf_cstr(&s.bodies[1]), "\"logprobs\":true"));
     assert_null(strstr(buf_cstr(&s.bodies[1]), "return_token_ids"));
     call_once(&f, 200);
-    assert_int_equal(s.n, 3);
+    assert_int_equal(engine_requests(f.engine), 3);
     struct recorded r = fixture_read(&f, 1);
     assert_int_equal(r.intents, 2);
     assert_int_equal(r.results, 1);
@@ -215,10 +215,10 @@ static void a_refusal_that_names_nothing_is_answered_with_the_clean_request(void
     (void)state;
     fixture_open(&f, answer_strict, &s, NULL);
     call_once(&f, 200);
-    assert_int_equal(s.n, 2);
+    assert_int_equal(engine_requests(f.engine), 2);
     assert_bytes(&s.bodies[1], SV(STREAM));
     call_once(&f, 200);
-    assert_int_equal(s.n, 3);
+    assert_int_equal(engine_requests(f.engine), 3);
     fixture_close(&f);
     seen_deinit(&s);
 }
@@ -241,7 +241,8 @@ static void an_error_of_the_agent_s_own_passes_word_for_word(void **state) {
         assert_bytes(&a.body, sv_from(overflow));
         assert_non_null(strstr(buf_cstr(&a.head), "HTTP/1.1 400 Some Reason\r\n"));
         answer_deinit(&a);
-        assert_int_equal(s.n, 2 * i); /* With our fields, then without; nothing is learned. */
+        assert_int_equal(engine_requests(f.engine),
+                         2 * i); /* With our fields, then without; nothing is learned. */
     }
     struct recorded r = fixture_read(&f, 1);
     assert_string_equal(text_of(r.result, "upstream_error"), overflow);
