@@ -124,8 +124,7 @@ static void on_head(void *arg, const struct http1_head *head) {
 }
 
 static int keep_raw(struct call *c, struct sv payload) {
-    if (!c->session->gateway->keep_raw || !c->record ||
-        c->raw.len + payload.n > CALL_ANSWER_MAX) {
+    if (!c->session->gateway->keep_raw || !c->record || c->raw.len + payload.n > CALL_ANSWER_MAX) {
         return 0;
     }
     return buf_add_sv(&c->raw, payload);

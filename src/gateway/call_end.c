@@ -40,7 +40,7 @@ static int agent_status(const struct call *c) {
 static void get_facts(const struct call *c, bool tail_open, struct record_facts *f) {
     *f = (struct record_facts){
         .status = agent_status(c),
-        .end = c->end,
+        .end = c->end == END_COMPLETE && c->status >= 400 ? END_ERROR : c->end,
         .latency_s = (double)(clock_us() - c->asked_us) / 1e6,
         .ttft_s = c->first_us ? (double)(c->first_us - c->asked_us) / 1e6 : -1,
         .engine = engine_of(c),

@@ -5,11 +5,18 @@
 /* What one buffered send may grow to before the buffer is given back. */
 #define REPLY_KEEP_MAX (128u * 1024)
 
+/* Such an answer has no body, whatever its head says. */
+static bool has_no_body(const struct call *c) {
+    return c->status == 204 || c->status == 304 || sv_eq(exchange_head(c->x)->method, SV("HEAD"));
+}
+
 static int put_head(struct call *c, enum http1_framing framing, uint64_t length, struct buf *out) {
     struct err e;
     int rc = http1_put_status(out, c->status, buf_sv(&c->reason), &e);
     rc = rc < 0 ? rc : buf_add_sv(out, buf_sv(&c->fields));
-    rc = rc < 0 ? rc : http1_put_framing(out, framing, length, &e);
+    if (rc == 0 && c->status != 204 && c->status != 304) {
+        rc = http1_put_framing(out, framing, length, &e);
+    }
     if (rc == 0 && framing != HTTP1_UNTIL_CLOSE && !http1_keep_alive(exchange_head(c->x))) {
         rc = http1_put_field(out, SV("Connection"), SV("close"), &e);
     }
@@ -26,7 +33,7 @@ void reply_start(struct call *c, bool has_length, uint64_t length) {
         framing = HTTP1_UNTIL_CLOSE;
     }
     c->answer_started = true;
-    c->agent_chunked = framing == HTTP1_CHUNKED;
+    c->agent_chunked = framing == HTTP1_CHUNKED && !has_no_body(c);
     c->agent_until_close = framing == HTTP1_UNTIL_CLOSE;
     if (put_head(c, framing, length, &head) < 0) {
         reply_cut(c);
@@ -36,7 +43,7 @@ void reply_start(struct call *c, bool has_length, uint64_t length) {
 }
 
 void reply_send(struct call *c, struct sv payload) {
-    if (!c->x || payload.n == 0) {
+    if (!c->x || payload.n == 0 || has_no_body(c)) {
         return;
     }
     if (c->agent_chunked) {

@@ -99,7 +99,9 @@ static int put_head(struct record *r, const struct capture *k, const struct reco
         rc = buf_adds(head, ",\"tail_open\":true");
     }
     rc = rc < 0 ? rc : buf_adds(head, ",\"findings\":[");
-    rc = rc < 0 ? rc : evidence_put(k, f, head);
+    if (rc == 0 && !f->tail_open) { /* The tail may still bring what seems to be absent. */
+        rc = evidence_put(k, f, head);
+    }
     return rc < 0 ? rc : buf_adds(head, "]}");
 }
 

@@ -52,7 +52,8 @@ static int add_head(struct trace_index *x, struct sv head) {
     return 0;
 }
 
-/* Of records that are there twice the first counts; of tails the last. */
+/* Of results that are there twice the first counts; of intents (sent again without what the engine
+ * refused) and tails the last. */
 static int add_record(struct trace_index *x, const struct journal_record *record,
                       struct journal_place place) {
     if (record->type == JOURNAL_SESSION_OPEN || record->type == JOURNAL_SESSION_CHANGE) {
@@ -65,7 +66,7 @@ static int add_record(struct trace_index *x, const struct journal_record *record
     if (!e) {
         return ERR_NOMEM;
     }
-    if (record->type == JOURNAL_INTENT && !e->has_intent) {
+    if (record->type == JOURNAL_INTENT) {
         e->intent = place;
         e->has_intent = true;
     } else if (record->type == JOURNAL_RESULT && !e->has_result) {

@@ -82,7 +82,8 @@ static void requests_in_a_row_are_answered_in_a_row(void **state) {
     for (int i = 0; i < 3; i++) {
         assert_int_equal(buf_adds(&b, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
                                       "Content-Length: 2\r\n\r\n{}"
-                                      "HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n"),
+                                      "HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+                                      "HEAD /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"),
                          0);
     }
     assert_int_equal(buf_adds(&b, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
@@ -103,7 +104,8 @@ static void requests_in_a_row_are_answered_in_a_row(void **state) {
         calls++;
     }
     assert_int_equal(calls, 3);
-    assert_int_equal(health, 7);
+    assert_int_equal(health, 10);
+    assert_null(strstr(buf_cstr(&all), "\"data\""));
     agent_close(&a);
     fixture_close(&f);
 }

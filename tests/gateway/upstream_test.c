@@ -247,7 +247,8 @@ static void an_error_of_the_agent_s_own_passes_word_for_word(void **state) {
     struct recorded r = fixture_read(&f, 1);
     assert_string_equal(text_of(r.result, "upstream_error"), overflow);
     assert_int_equal(json_integer_value(json_object_get(r.result, "upstream_status")), 400);
-    assert_string_equal(text_of(r.result, "end"), "complete");
+    assert_string_equal(text_of(r.result, "end"), "error");
+    assert_int_equal(json_integer_value(json_object_get(r.result, "status")), 400);
     recorded_deinit(&r);
     fixture_close(&f);
     seen_deinit(&s);

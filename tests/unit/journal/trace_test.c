@@ -128,6 +128,15 @@ static void calls_stand_in_the_order_of_their_numbers(void **state) {
     assert_true(one && one < two && two < three);
 }
 
+static void the_last_of_a_call_s_intents_counts(void **state) {
+    (void)state;
+    WRITE(intent(1, SV("{}"), SV("{\"n\":1}")), intent(1, SV("{}"), SV("{\"n\":2}")),
+          whole_result(1));
+    AUTO_BUF struct buf out = {0};
+    assert_int_equal(traced(NULL, NULL, &out).calls, 1);
+    holds(&out, "\"request\": {\"n\":2}");
+}
+
 static void a_call_without_a_result_is_open(void **state) {
     (void)state;
     WRITE(intent(1, SV("{}"), SV("")));
@@ -366,6 +375,7 @@ static void no_calls_make_an_empty_trace(void **state) {
 static const struct CMUnitTest tests[] = {
     TEST(a_whole_call_becomes_one_line_with_every_number_as_it_was),
     TEST(calls_stand_in_the_order_of_their_numbers),
+    TEST(the_last_of_a_call_s_intents_counts),
     TEST(a_call_without_a_result_is_open),
     TEST(a_failed_call_answers_as_the_reference_writes_it),
     TEST(a_tail_completes_what_was_left_open),
