@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A reader over any bytes gives only records whose checksums are right. The first byte says whether
+ * a good header is put before the rest (1), and whether its records' checksums are put right (2).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "journal/crc32c.h"
+#include "journal/format.h"
+
+static void put_right(struct buf *b, size_t at) {
+    uint32_t n;
+    for (; b->len - at >= FORMAT_HEAD_BYTES; at += FORMAT_HEAD_BYTES + n) {
+        memcpy(&n, b->data + at + 4, 4);
+        size_t room = b->len - at - FORMAT_HEAD_BYTES;
+        n = n > room ? (uint32_t)room : n;
+        memcpy(b->data + at + 4, &n, 4);
+        uint32_t crc = crc32c(0, b->data + at + FORMAT_HEAD_BYTES, n);
+        memcpy(b->data + at + 8, &crc, 4);
+        crc = crc32c(0, b->data + at + 4, FORMAT_HEAD_BYTES - 4);
+        memcpy(b->data + at, &crc, 4);
+    }
+}
+
+/* One folder for all inputs, in memory: a disk would cost more than the reading. */
+static char dir[] = "/dev/shm/snaffle-fuzz-journal.XXXXXX";
+
+static void remove_dir(void) {
+    BUG_IF(file_remove_tree(dir, NULL) < 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    AUTO_BUF struct buf b = {0};
+    struct err err = {0};
+    struct journal_reader *r = NULL;
+    struct journal_record record;
+    BUG_IF(dir[sizeof dir - 2] == 'X' && (!mkdtemp(dir) || atexit(remove_dir) != 0));
+    AUTO_FREE char *boot = file_join(dir, "boot");
+    AUTO_FREE char *path = file_join(boot, "000001.log");
+    BUG_IF(size > 0 && (data[0] & 1) && format_add_segment_header("boot", &b) < 0);
+    size_t start = b.len;
+    BUG_IF(size > 0 && buf_add(&b, data + 1, size - 1) < 0);
+    if (size > 0 && (data[0] & 2)) {
+        put_right(&b, start);
+    }
+    BUG_IF(file_mkdirs(boot, 0700, &err) < 0 || file_write(path, buf_sv(&b), 0600, &err) < 0);
+    BUG_IF(journal_reader_open(dir, &r, &err) < 0);
+    while (journal_reader_next(r, &record, &err) == 1) {
+        struct format_head head;
+        const char *at = b.data + journal_reader_place(r).offset;
+        BUG_IF(!format_read_head(at, &head) || record.call != head.call);
+        BUG_IF(crc32c(0, at + FORMAT_HEAD_BYTES, head.body_bytes) != head.body_crc);
+        BUG_IF(record.n_parts > JOURNAL_PARTS_MAX || record.session.n > FORMAT_SESSION_MAX);
+    }
+    journal_reader_close(r);
+    return 0;
+}
