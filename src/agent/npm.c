@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "agent/npm.h"
 
+#include <string.h>
+
 #include "agent/agent.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -43,14 +45,16 @@ static bool is_transient(struct sv code) {
     return false;
 }
 
-/* Says what failed and what to do. `target` is package@version. */
+/* Says what failed and what to do. `target` is package@version, or a package. */
 static int explain(const struct agent_install *what, const char *target, struct sv code,
                    struct err *err) {
     const char *name = what->agent->name;
+    const char *at = strchr(target, '@');
+    int package_n = at ? (int)(at - target) : (int)strlen(target);
     if (sv_eq(code, SV("E404")) || sv_eq(code, SV("ETARGET"))) {
         return err_set(err, ERR_NOT_FOUND,
-                       "%s: no such version: npm knows no '%s' (see 'npm view %s versions')", name,
-                       target, target);
+                       "%s: no such version: npm knows no '%s' (see 'npm view %.*s versions')",
+                       name, target, package_n, target);
     }
     if (is_transient(code)) {
         return err_set(err, ERR_ENVIRONMENT,
