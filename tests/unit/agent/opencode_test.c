@@ -156,20 +156,20 @@ static void nothing_of_the_real_endpoint_is_in_the_plan(void **state) {
 static void everything_follows_from_the_home(void **state) {
     (void)state;
     struct agent_config c = config_with(NULL);
-    c.sandbox_home = "/root";
+    c.sandbox_home = "/srv/agent";
     c.system_prompt = "Be terse.";
     AUTO(agent_plan_deinit) struct agent_plan p = {0};
     build(&c, &job, &p);
     for (size_t i = 0; i < p.n_files; i++) {
-        assert_ptr_equal(strstr(p.files[i].path, "/root/"), p.files[i].path);
+        assert_ptr_equal(strstr(p.files[i].path, "/srv/agent/"), p.files[i].path);
         assert_null(strstr(p.files[i].content, "/home/user"));
     }
     for (size_t i = 0; p.env[i]; i++) {
         assert_null(strstr(p.env[i], "/home/user"));
     }
-    assert_string_equal(env_of(&p, "HOME"), "/root");
-    assert_string_equal(env_of(&p, "OPENCODE_CONFIG"), "/root/.config/opencode/opencode.json");
-    assert_string_equal(p.cwd, "/root/workdir");
+    assert_string_equal(env_of(&p, "HOME"), "/srv/agent");
+    assert_string_equal(env_of(&p, "OPENCODE_CONFIG"), "/srv/agent/.config/opencode/opencode.json");
+    assert_string_equal(p.cwd, "/srv/agent/workdir");
 }
 
 static void a_system_prompt_is_read_from_its_file(void **state) {
