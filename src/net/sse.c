@@ -99,7 +99,7 @@ static int parse(struct sse *s, struct sv raw, bool whole, struct sse_event *eve
     *event = (struct sse_event){.raw = raw, .retry_ms = -1, .whole = whole};
     if (whole && s->n_lines == 1) {
         struct sv line = {raw.p + s->front_n, s->first_line_end - s->front_n};
-        return sse_parse_line(line, event);
+        return sse_parse_line(line, &s->joined, event, err);
     }
     return sse_parse_event(sv_cut(raw, s->front_n), &s->joined, event, err);
 }

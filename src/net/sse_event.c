@@ -69,7 +69,7 @@ static int add_data(struct sse_event *out, struct sv value, struct buf *joined, 
     return 0;
 }
 
-static int read_line(struct sv line, struct buf *joined, struct sse_event *out, struct err *err) {
+int sse_parse_line(struct sv line, struct buf *joined, struct sse_event *out, struct err *err) {
     struct sv name;
     struct sv value;
     unsigned long long number = 0;
@@ -91,14 +91,10 @@ static int read_line(struct sv line, struct buf *joined, struct sse_event *out, 
 int sse_parse_event(struct sv lines, struct buf *joined, struct sse_event *out, struct err *err) {
     struct sv line;
     while (next_line(&lines, &line)) {
-        int r = line.n > 0 ? read_line(line, joined, out, err) : 0;
+        int r = line.n > 0 ? sse_parse_line(line, joined, out, err) : 0;
         if (r < 0) {
             return r;
         }
     }
     return 0;
-}
-
-int sse_parse_line(struct sv line, struct sse_event *out) {
-    return read_line(line, NULL, out, NULL);
 }

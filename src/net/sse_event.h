@@ -8,7 +8,7 @@
  * several data lines. */
 int sse_parse_event(struct sv lines, struct buf *joined, struct sse_event *out, struct err *err);
 /* An event's only line, without its end. */
-int sse_parse_line(struct sv line, struct sse_event *out);
+int sse_parse_line(struct sv line, struct buf *joined, struct sse_event *out, struct err *err);
 
 /* The offset of the first LF or CR at or after `from`, or n. */
 size_t sse_find_line_end(const char *p, size_t from, size_t n);
