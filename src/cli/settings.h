@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_CLI_SETTINGS_H
+#define SNAFFLE_CLI_SETTINGS_H
+
+#include "cli/option.h"
+#include "rollout/catalog.h"
+#include "rollout/config.h"
+#include "rollout/factory.h"
+#include "rollout/task.h"
+
+/*
+ * What a rollout is run with, out of flags, the environment, .env, --config and defaults, in this
+ * order of weight. `options` points into the other members and into argv.
+ */
+struct settings {
+    struct task task;
+    struct endpoint endpoint;
+    struct config config;
+    struct rollout_options options;
+};
+
+/* Reads and checks everything; nothing is made and no network is asked. ERR_INPUT and ERR_USAGE. */
+int settings_read(const struct args *a, struct settings *out, struct err *err) CHECK_RESULT;
+void settings_deinit(struct settings *s);
+
+/* The flags that settings_read knows; NULL-named at the end. */
+extern const struct option settings_options[];
+
+/* The object that the flags of the configuration's names stand for. The caller owns it. */
+int settings_flags(const struct args *a, json_t **out, struct err *err) CHECK_RESULT;
+
+#endif
