@@ -4,6 +4,30 @@
 #include "base/json.h"
 #include "tests/doubles/scripted_try.h"
 
+/* Answers are mostly numbers; printf's way of writing them took most of the time. */
+static int put_number(uint64_t value, struct buf *out) {
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    return buf_add(out, digits + at, sizeof digits - at);
+}
+
+/* In units of 1e-8, as -N.NNNNNNNN. */
+static int put_fraction(int64_t value, struct buf *out) {
+    char text[] = "-0.00000000";
+    uint64_t left = (uint64_t)-value;
+    for (size_t i = sizeof text - 2; i > 2; i--) {
+        text[i] = (char)('0' + left % 10);
+        left /= 10;
+    }
+    TRY(buf_addc(out, '-'));
+    TRY(put_number(left, out));
+    return buf_add(out, text + 2, sizeof text - 3);
+}
+
 static int put_token_name(const struct turn *t, uint32_t id, struct sv text, struct buf *out) {
     return t->ask->tokens_as_ids ? buf_addf(out, "\"token_id:%u\"", id) : json_quote(text, out);
 }
@@ -15,15 +39,12 @@ static int put_value(const struct turn *t, uint32_t id, int64_t value, const cha
     TRY(token_text(id, &text));
     TRY(buf_adds(out, "\"token\":"));
     TRY(put_token_name(t, id, buf_sv(&text), out));
-    if (bad) {
-        TRY(buf_addf(out, ",\"logprob\":%s", bad));
-    } else {
-        TRY(buf_addf(out, ",\"logprob\":-%lld.%08lld", (long long)(-value / 100000000),
-                     (long long)(-value % 100000000)));
-    }
+    TRY(buf_adds(out, ",\"logprob\":"));
+    TRY(bad ? buf_adds(out, bad) : put_fraction(value, out));
     TRY(buf_adds(out, ",\"bytes\":["));
     for (size_t i = 0; i < text.len; i++) {
-        TRY(buf_addf(out, "%s%u", i ? "," : "", (unsigned char)text.data[i]));
+        TRY(i ? buf_addc(out, ',') : 0);
+        TRY(put_number((unsigned char)text.data[i], out));
     }
     return buf_addc(out, ']');
 }
@@ -64,7 +85,8 @@ static int put_ids(const struct turn *t, const char *key, const struct token *v,
     }
     TRY(buf_addf(out, ",\"%s\":[", key));
     for (size_t i = s.from; i < s.to; i++) {
-        TRY(buf_addf(out, "%s%u", i > s.from ? "," : "", v[i].id));
+        TRY(i > s.from ? buf_addc(out, ',') : 0);
+        TRY(put_number(v[i].id, out));
     }
     return buf_addc(out, ']');
 }
