@@ -41,6 +41,17 @@ static int add_config(const struct agent_config *config, const struct agent_job 
                  : plan_add_file(p, config->sandbox_home, OPENCODE_CONFIG_FILE, buf_sv(&text), err);
 }
 
+/* The user's own, which may import the helper package. */
+static bool has_plugins(const struct agent_config *config) {
+    return json_object_get(config->extra_opencode_json, "plugin");
+}
+
+static int add_package_lock(const char *home, struct agent_plan *p, struct err *err) {
+    int r = plan_add_file(p, home, OPENCODE_CONFIG_DIR "/package-lock.json", SV(PACKAGE_LOCK), err);
+    return r < 0 ? r
+                 : plan_add_file(p, home, OPENCODE_CONFIG_DIR "/node_modules/.keep", SV(""), err);
+}
+
 static int add_files(const struct agent_config *config, const struct agent_job *job,
                      const struct opencode_tools *tools, struct agent_plan *p, struct err *err) {
     const char *home = config->sandbox_home;
@@ -48,11 +59,8 @@ static int add_files(const struct agent_config *config, const struct agent_job *
     if (r == 0) { /* The built-in catalogue of models costs seconds to parse. */
         r = plan_add_file(p, home, OPENCODE_CATALOGUE_FILE, SV("{}\n"), err);
     }
-    if (r == 0) {
-        r = plan_add_file(p, home, OPENCODE_CONFIG_DIR "/package-lock.json", SV(PACKAGE_LOCK), err);
-    }
-    if (r == 0) {
-        r = plan_add_file(p, home, OPENCODE_CONFIG_DIR "/node_modules/.keep", SV(""), err);
+    if (r == 0 && !has_plugins(config)) {
+        r = add_package_lock(home, p, err);
     }
     if (r == 0 && tools->plugin.len > 0) {
         r = plan_add_file(p, home, OPENCODE_CONFIG_DIR "/plugin/snaffle-tools.js",
@@ -94,7 +102,7 @@ static int build(const struct agent_config *config, const struct agent_job *job,
                  struct agent_plan *p, struct err *err) {
     struct opencode_tools tools = {0};
     int r = opencode_tools_build(config, &tools, err);
-    bool plugins = tools.plugin.len > 0 || json_object_get(config->extra_opencode_json, "plugin");
+    bool plugins = tools.plugin.len > 0 || has_plugins(config);
     r = r < 0 ? r : add_files(config, job, &tools, p, err);
     r = r < 0 ? r : set_input(job, p, err);
     r = r < 0 ? r : add_args(config, job, p, err);

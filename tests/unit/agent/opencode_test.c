@@ -120,6 +120,7 @@ static void the_program_is_started_without_the_prompt_among_its_arguments(void *
     }
     assert_null(p.argv[ARRAY_LEN(want)]);
     assert_string_equal(p.input, job.instruction);
+    assert_non_null(file_of(&p, "/home/user/.config/opencode/package-lock.json"));
     assert_string_equal(file_of(&p, "/home/user/task/instruction.md"), job.instruction);
     assert_null(file_of(&p, "/home/user/task/system.md"));
     assert_string_equal(p.cwd, "/home/user/workdir");
@@ -247,6 +248,7 @@ static void the_user_s_own_settings_come_last(void **state) {
                         "/home/user/workdir/AGENTS.md");
     assert_string_equal(json_string_value(json_array_get(instructions, 2)), "more.md");
     assert_null(env_of(&p, "OPENCODE_PURE")); /* Or the user's plugin would not load. */
+    assert_null(file_of(&p, "/home/user/.config/opencode/package-lock.json"));
     assert_int_equal(json_array_size(at(extra, "instructions")), 1);
 }
 
