@@ -56,7 +56,8 @@ int guest_fixture_teardown(void **state);
         skip_because("bubblewrap cannot make a sandbox on this machine");                          \
     }                                                                                              \
     struct guest_fixture *f = *(state);                                                            \
-    struct err err = {0}
+    struct err err = {0};                                                                          \
+    (void)err
 
 #define RUN_GUEST_TESTS(tests)                                                                     \
     int main(int argc, char **argv) {                                                              \

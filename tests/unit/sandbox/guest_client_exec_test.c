@@ -75,7 +75,6 @@ static void check_word(struct guest_fixture *f, struct sv word) {
 
 static void words_of_any_kind_arrive_as_they_are(void **state) {
     GUEST_OR_SKIP(state);
-    (void)err;
     check_word(f, SV("two words"));
     check_word(f, SV("'single' \"double\" `id` $(id) $HOME \\ ! # ; & | < > * ? ~"));
     check_word(f, SV("line\n\nline\n"));
