@@ -20,6 +20,7 @@ bool conn_takes_frame(const struct conn *c) {
     case CONN_EXEC:
         return !c->job || !job_has_input(c->job);
     case CONN_START:
+        return c->job && job_wants_input(c->job);
     case CONN_WAIT:
     case CONN_KILL:
     case CONN_KILL_ALL:
@@ -57,14 +58,19 @@ static void finish_exit(struct conn *c, const struct job *job) {
     finish(c, &o);
 }
 
+/* A detached command has started and all its input is here: it goes on by itself. */
+static void let_go(struct conn *c, struct job *job) {
+    c->job = NULL;
+    job_disown(job);
+    struct protocol_out o = protocol_begin(&c->out, PROTOCOL_DONE, c->id);
+    protocol_add_u64(&o, PROTOCOL_JOB, job->number);
+    finish(c, &o);
+}
+
 static void on_started(void *arg, struct job *job) {
     struct conn *c = arg;
-    if (c->request == CONN_START) {
-        c->job = NULL;
-        job_disown(job);
-        struct protocol_out o = protocol_begin(&c->out, PROTOCOL_DONE, c->id);
-        protocol_add_u64(&o, PROTOCOL_JOB, job->number);
-        finish(c, &o);
+    if (c->request == CONN_START && !job_wants_input(job)) {
+        let_go(c, job);
     }
 }
 
@@ -123,10 +129,13 @@ static int input(struct conn *c, struct sv fields, struct err *err) {
     (void)protocol_find(fields, PROTOCOL_BYTES, &bytes);
     bool is_end = protocol_u64(fields, PROTOCOL_END, 0) != 0;
     int r = 0;
-    if (c->request == CONN_EXEC && c->job) {
+    if ((c->request == CONN_EXEC || c->request == CONN_START) && c->job) {
         r = job_add_input(c->job, bytes);
         if (is_end) {
             job_end_input(c->job);
+        }
+        if (c->request == CONN_START && c->job->pid > 0 && !job_wants_input(c->job)) {
+            let_go(c, c->job);
         }
     } else if (c->request == CONN_WRITE) {
         r = files_write_add(&c->write, bytes, err);

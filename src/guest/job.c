@@ -262,6 +262,8 @@ void job_disown(struct job *job) {
         job_io_close(job);
         job_kill(job);
         job_check_end(job);
+    } else if (job_wants_input(job)) {
+        job_end_input(job);
     }
 }
 

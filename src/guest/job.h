@@ -28,6 +28,10 @@
 /* Who holds an exited command's output open gets this long to finish its sentence. */
 #define JOB_GRACE_MS 1000
 
+/* What a command has not read yet. An attached one's owner is slowed down long before; a detached
+ * one's input is held whole: an instruction, at most 1 MiB. */
+#define JOB_INPUT_MAX (4u << 20)
+
 struct job;
 
 /* Any may be NULL. `ended` of an attached job is the last; the job is gone after it. */
@@ -106,14 +110,15 @@ struct job *jobs_find(const struct jobs *jobs, uint32_t number);
 /* Reaps every child that has ended. Call on SIGCHLD. */
 void jobs_reap(struct jobs *jobs);
 
-/* The owner leaves: an attached job is killed, a detached one goes on. */
+/* The owner leaves: an attached job is killed, a detached one goes on, with the input it has. */
 void job_disown(struct job *job);
 void job_kill(struct job *job); /* With everything below. Goes on by itself until `is_gone`. */
 int job_signal(const struct job *job, int number, struct err *err) CHECK_RESULT;
 
 int job_add_input(struct job *job, struct sv bytes) CHECK_RESULT;
 void job_end_input(struct job *job);
-bool job_has_input(const struct job *job); /* Not all of it is taken yet. */
+bool job_has_input(const struct job *job);   /* Not all of it is taken yet. */
+bool job_wants_input(const struct job *job); /* It has not been told the end yet. */
 void job_resume_output(struct job *job);
 
 #endif

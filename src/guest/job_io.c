@@ -132,8 +132,13 @@ bool job_has_input(const struct job *job) {
     return job->input_fd >= 0 && job->input.len > 0;
 }
 
+bool job_wants_input(const struct job *job) {
+    return job->command.has_input && !job->input_ended;
+}
+
 void job_io_init(struct job *job) {
     job->input_fd = -1;
+    job->input.limit = JOB_INPUT_MAX;
     job->input_watch.on_ready = on_input;
     for (int i = 0; i < 2; i++) {
         job->streams[i] = (struct job_stream){.job = job, .fd = -1, .number = i + 1};

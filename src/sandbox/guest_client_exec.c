@@ -36,6 +36,9 @@ static int add_start(struct guest_call *c, const struct sandbox_exec *what, bool
     add_text(&o, PROTOCOL_CWD, what->cwd);
     protocol_add_u64(&o, PROTOCOL_CLEAN, what->clean);
     protocol_add_u64(&o, PROTOCOL_DETACHED, detached);
+    protocol_add_u64(&o, PROTOCOL_HAS_INPUT, what->input.n > 0);
+    c->input = what->input;
+    c->has_input = what->input.n > 0;
     if (detached) {
         add_text(&o, PROTOCOL_STDOUT_PATH, what->stdout_path);
         add_text(&o, PROTOCOL_STDERR_PATH, what->stderr_path);
@@ -45,9 +48,6 @@ static int add_start(struct guest_call *c, const struct sandbox_exec *what, bool
         return guest_call_add(&o, err);
     }
     protocol_add_u64(&o, PROTOCOL_TIMEOUT_MS, (uint64_t)(timeout_of(what) * 1000));
-    protocol_add_u64(&o, PROTOCOL_HAS_INPUT, what->input.n > 0);
-    c->input = what->input;
-    c->has_input = what->input.n > 0;
     return guest_call_add(&o, err);
 }
 
@@ -132,6 +132,10 @@ int guest_start(const struct guest_client *g, const struct sandbox_exec *what, u
                 struct err *err) {
     AUTO(guest_call_deinit) struct guest_call c;
     struct protocol_frame f;
+    if (what->input.n > SANDBOX_INPUT_MAX) {
+        return err_set(err, ERR_LIMIT, "the input of a started command is longer than %u bytes",
+                       SANDBOX_INPUT_MAX);
+    }
     int r = guest_call_begin(&c, g, DEADLINE_NEVER, what->cancel, err);
     if (r == 0) {
         r = add_start(&c, what, /*detached=*/true, err);

@@ -34,6 +34,8 @@ enum sandbox_network {
 
 #define SANDBOX_MODEL_PORT 7000 /* The reference proxy's port: its users' scripts know it. */
 
+#define SANDBOX_INPUT_MAX (4u << 20) /* A started command's: held inside until it is read. */
+
 /* 0 stands for the backend's default: local 2,048 MB, 512 processes, 2,048 MB. */
 struct sandbox_limits {
     long memory_mb;
@@ -67,7 +69,7 @@ struct sandbox_exec {
                                 nothing but PATH (read-only system folders), LANG and HOME. */
     bool clean;              /* Environment from nothing, no profile, HOME an empty folder. */
     const char *cwd;         /* NULL: the home. */
-    struct sv input;         /* stdin; empty: /dev/null. */
+    struct sv input;         /* stdin; empty: /dev/null. start: at most SANDBOX_INPUT_MAX. */
     double timeout_s;        /* 0: 60. */
     size_t output_max;       /* Bytes kept of each stream's tail; 0: 1 MiB. */
     const char *stdout_path; /* start only: where output is appended; NULL: /dev/null. */

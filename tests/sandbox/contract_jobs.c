@@ -44,6 +44,25 @@ static void output_of_a_job_goes_to_files(void **state) {
     assert_string_equal(contract_says(s, "cat both.log"), "first\nout\nerr\n");
 }
 
+static void a_job_gets_its_input_whole_and_need_not_read_it(void **state) {
+    (void)state;
+    struct sandbox *s = contract_shared();
+    size_t n = 1u << 20; /* Sixteen times what a pipe holds. */
+    AUTO_FREE char *text = malloc(n);
+    assert_non_null(text);
+    memset(text, 'x', n);
+    struct sandbox_exec what = {
+        .shell = "sleep 0.1; wc -c; cat | wc -c", .stdout_path = "input.log", .input = {text, n}};
+    struct sandbox_job *job = begin(s, &what);
+    assert_int_equal(wait_for(job), 0);
+    sandbox_job_free(job);
+    assert_string_equal(contract_says(s, "cat input.log"), "1048576\n0\n");
+    what.shell = "exit 4";
+    job = begin(s, &what);
+    assert_int_equal(wait_for(job), 4);
+    sandbox_job_free(job);
+}
+
 static void a_wait_out_of_time_says_so_and_the_job_goes_on(void **state) {
     (void)state;
     struct sandbox *s = contract_shared();
@@ -150,6 +169,7 @@ static void many_calls_run_side_by_side(void **state) {
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test(a_job_goes_on_by_itself_and_gives_its_exit_code),
     cmocka_unit_test(output_of_a_job_goes_to_files),
+    cmocka_unit_test(a_job_gets_its_input_whole_and_need_not_read_it),
     cmocka_unit_test(a_wait_out_of_time_says_so_and_the_job_goes_on),
     cmocka_unit_test(a_job_killed_by_anyone_gives_128_and_the_signal),
     cmocka_unit_test(a_wait_can_be_cancelled_and_the_job_goes_on),
