@@ -46,6 +46,7 @@ static int start(struct rollout_session *s, struct err *err) {
         struct sandbox_exec what = {
             .argv = (const char *const *)plan.argv,
             .env = (const char *const *)plan.env,
+            .clean = true, /* The plan's environment is all of it. */
             .cwd = plan.cwd,
             .input = sv_from(plan.input),
             .stdout_path = plan.log_path,

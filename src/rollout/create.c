@@ -27,9 +27,11 @@ void session_spec(const struct rollout_session *s, enum task_phase phase,
                   enum sandbox_network network, struct sandbox_mount *mount,
                   struct sandbox_spec *out) {
     const struct rollout_factory *f = s->factory;
-    bool mounted = f->program && phase != TASK_VERIFY; /* The verifier has no use for it. */
+    bool mounted =
+        f->installed.folder && phase != TASK_VERIFY; /* The verifier has no use for it. */
     if (mounted) {
-        *mount = (struct sandbox_mount){.host_path = f->program, .path = f->agent->mount_path};
+        *mount =
+            (struct sandbox_mount){.host_path = f->installed.folder, .path = f->agent->mount_path};
     }
     *out = (struct sandbox_spec){
         .owner = f->owner,

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/install.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "net/http_client.h"
+#include "rollout/agents.h"
 #include "rollout/factory_impl.h"
 #include "rollout/session_impl.h"
 
@@ -37,7 +37,11 @@ static int find_agent(struct rollout_factory *f, struct err *err) {
     if (!f->agent->mount_path) {
         return 0;
     }
-    return agent_installed(f->agent, f->o.config->opencode_version, &f->program, &f->version, err);
+    AUTO_FREE char *dir = NULL;
+    int r = rollout_agents_dir(&dir, err);
+    return r < 0 ? r
+                 : agent_find_installed(dir, f->agent, f->o.config->opencode_version, &f->installed,
+                                        err);
 }
 
 static int check_config(const struct agent_config *c, struct err *err) {
@@ -106,8 +110,7 @@ void rollout_factory_free(struct rollout_factory *f) {
     journal_close(f->journal);
     store_close(f->store);
     free(f->journal_dir);
-    free(f->program);
-    free(f->version);
+    agent_installed_deinit(&f->installed);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "agent/install.h"
 #include "gateway/gateway.h"
 #include "journal/journal.h"
 #include "rollout/factory.h"
@@ -14,8 +15,7 @@ struct rollout_factory {
     struct rollout_options o;
     const struct sandbox_backend *backend;
     const struct agent *agent;
-    char *program; /* The agent's program on the host; NULL: it needs none. */
-    char *version;
+    struct agent_installed installed; /* All NULL: the agent needs no program of ours. */
     char run[STORE_NAME_MAX + 1];
     char owner[STORE_NAME_MAX + 1]; /* The label of what this process makes. */
 

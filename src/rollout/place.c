@@ -31,15 +31,23 @@ static int open_gateway_session(struct rollout_session *s, struct err *err) {
 int session_plan(struct rollout_session *s, double deadline_unix, struct agent_plan *out,
                  struct err *err) {
     const struct rollout_factory *f = s->factory;
+    struct agent_config config = *f->o.config;
+    AUTO_FREE char *whole_model = NULL;
+    if (!factory_captures(f)) {
+        /* Agents ask for what follows the first slash, and here nobody puts the rest back. */
+        config.model = whole_model = mem_printf("intercepted/%s", config.model);
+        if (!whole_model) {
+            return err_set(err, ERR_NOMEM, "out of memory");
+        }
+    }
     struct agent_job job = {
         .instruction = s->task->instruction,
         .base_url = MODEL_URL,
         .api_key = gateway_session_token(s->gateway),
-        .program = f->agent->mount_path,
         .title = s->name,
         .deadline_unix = deadline_unix,
     };
-    return f->agent->plan(f->o.config, &job, out, err);
+    return f->agent->plan(&config, &job, out, err);
 }
 
 static int place_plan(struct rollout_session *s, const struct agent_plan *plan, struct err *err) {

@@ -15,20 +15,25 @@
 
 /*
  * Makes the places that the verifier writes to and its files go to, whatever the agent left there:
- * links, FIFOs, folders without permissions. $1 is the home; the rest are the verifier's files.
+ * links, FIFOs, folders without permissions. A folder reached by a link is taken if it is in the
+ * home. $1 is the home; the rest are the verifier's files.
  */
 static const char make_room[] =
     "set -u\n"
     "home=$1; shift\n"
     "drop() { [ ! -L \"$1\" ] && [ -d \"$1\" ] && chmod -R u+rwx -- \"$1\"; rm -rf -- \"$1\"; }\n"
-    "folder() { if [ -d \"$1\" ]; then chmod u+rwx -- \"$1\"; else drop \"$1\"; mkdir -- \"$1\"; "
-    "fi; }\n"
-    "own() { [ ! -L \"$1\" ] && [ -d \"$1\" ] || drop \"$1\"; folder \"$1\"; }\n"
+    "is_own() { case $(realpath -- \"$1\") in \"$real_home\"/*) ;; *) return 1 ;; esac; }\n"
+    "folder() {\n"
+    "  if [ -d \"$1\" ] && is_own \"$1\"; then chmod u+rwx -- \"$1\"\n"
+    "  else drop \"$1\"; mkdir -- \"$1\"; fi\n"
+    "}\n"
     "chmod u+rwx -- \"$home\"\n"
-    "own \"$home/logs\"\n"
+    "real_home=$(realpath -- \"$home\") || exit 1\n"
+    "[ ! -L \"$home/logs\" ] || drop \"$home/logs\"\n"
+    "folder \"$home/logs\"\n"
     "drop \"$home/logs/verifier\"\n"
     "mkdir -- \"$home/logs/verifier\" || exit 1\n"
-    "folder \"$home/workdir\"\n"
+    "folder \"$home/workdir\" || exit 1\n"
     "for file in \"$@\"; do\n"
     "  case $file in \"$home\"/*) ;; *) continue ;; esac\n"
     "  at=$home; rest=${file#\"$home\"/}\n"
