@@ -31,6 +31,10 @@ struct box {
     json_t *record;
 };
 
+/* bwrap runs under this name, with the id behind it: so people see whose it is, and a sweep finds
+ * it. */
+#define BOX_PROCESS_NAME "snaffle-sandbox-"
+
 /* Makes the box and locks it; nothing is left after a failure. */
 int box_make(const char *state, const struct sandbox_spec *spec, struct box *out,
              struct err *err) CHECK_RESULT;

@@ -13,11 +13,11 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sv.h"
+#include "sandbox/box.h"
 #include "sandbox/box_scan.h"
-#include "sandbox/state.h"
 
 #define DEATH_MS 5000 /* A killed process ends in milliseconds; a swapped-out one in seconds. */
-#define RESCAN_MS 5
+#define RESCAN_MS 10
 #define STAT_BYTES 1024   /* /proc/<pid>/stat: 52 numbers and a name of 16 bytes. */
 #define STATUS_BYTES 4096 /* /proc/<pid>/status up to its Uid line, and then some. */
 
@@ -74,21 +74,24 @@ static int kill_noted(const struct box_traces *t, struct err *err) {
     return 0;
 }
 
-/* Whether the process runs (a zombie does not) as `uid`. The owner of its /proc folder does not
- * say: that is root for a process that made itself non-dumpable, as the guest does. */
-static bool lives_as(pid_t pid, uid_t uid) {
+/* Whether the process has the sandbox's name and user. A zombie has no name any more. */
+static bool is_named(pid_t pid, const struct box_traces *t) {
     char path[64];
     char text[STATUS_BYTES];
-    char want[32];
+    char want[64];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+    snprintf(want, sizeof want, BOX_PROCESS_NAME "%s", t->id);
+    if (read_proc(path, text, sizeof text) <= 0 || strcmp(text, want) != 0) {
+        return false;
+    }
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    snprintf(want, sizeof want, "\nUid:\t%u\t", (unsigned)uid);
-    return read_proc(path, text, sizeof text) > 0 && strstr(text, want) &&
-           !strstr(text, "\nState:\tZ") && !strstr(text, "\nState:\tX");
+    snprintf(want, sizeof want, "\nUid:\t%u\t", (unsigned)t->uid);
+    return read_proc(path, text, sizeof text) > 0 && strstr(text, want);
 }
 
-/* Signals every living process of `uid`; gives how many there were. The descriptor comes first: if
- * the number changes hands after that, the signal reaches nobody. */
-static unsigned kill_uid_once(uid_t uid) {
+/* Signals every process of the name; gives how many there were. The descriptor comes first: if the
+ * number changes hands after that, the signal reaches nobody. */
+static unsigned kill_named_once(const struct box_traces *t) {
     unsigned found = 0;
     DIR *d = opendir("/proc");
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -97,7 +100,7 @@ static unsigned kill_uid_once(uid_t uid) {
             continue;
         }
         AUTO_CLOSE int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-        if (fd >= 0 && lives_as((pid_t)pid, uid)) {
+        if (fd >= 0 && is_named((pid_t)pid, t)) {
             found++;
             (void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
         }
@@ -108,20 +111,21 @@ static unsigned kill_uid_once(uid_t uid) {
     return found;
 }
 
-static int kill_uid(uid_t uid, struct err *err) {
+/* Twice none, since one that is just becoming bwrap has no name for a moment. */
+static int kill_named(const struct box_traces *t, struct err *err) {
     deadline_ms until = deadline_in_ms(DEATH_MS);
-    while (kill_uid_once(uid) > 0) {
+    for (int none = 0; none < 2;) {
+        none = kill_named_once(t) == 0 ? none + 1 : 0;
         if (deadline_passed(until)) {
-            return err_set(err, ERR_TIMEOUT, "processes of uid %u do not end", (unsigned)uid);
+            return err_set(err, ERR_TIMEOUT, "processes of the dead sandbox '%s' do not end",
+                           t->id);
         }
-        clock_sleep_ms(RESCAN_MS);
+        clock_sleep_ms(none < 2 ? RESCAN_MS : 0);
     }
     return 0;
 }
 
 int box_end_processes(const struct box_traces *t, struct err *err) {
     int r = kill_noted(t, err);
-    bool own_uid =
-        geteuid() == 0 && t->uid >= STATE_UID_FIRST && t->uid - STATE_UID_FIRST < STATE_UID_COUNT;
-    return r < 0 || !own_uid ? r : kill_uid(t->uid, err);
+    return r < 0 ? r : kill_named(t, err);
 }

@@ -186,7 +186,9 @@ static int keep_if_dead(void *arg, struct seen *box, struct err *err) {
 static int remove_dead(const struct dead *d, struct err *err) {
     const char *boot = json_string_value(json_object_get(d->record, "boot"));
     json_int_t start = json_integer_value(json_object_get(d->record, "pid_start"));
+    const char *slash = strrchr(d->dir, '/');
     struct box_traces t = {
+        .id = slash ? slash + 1 : d->dir,
         .uid = (uid_t)json_integer_value(json_object_get(d->record, "uid")),
         .pid = boot ? (pid_t)json_integer_value(json_object_get(d->record, "pid")) : 0,
         .pid_start = (unsigned long long)start,

@@ -23,13 +23,18 @@ int box_lock(const char *dir, int flags, int *out_fd, struct err *err) CHECK_RES
 int box_boot_id(char out[BOX_BOOT_MAX]);
 int box_process_start(pid_t pid, unsigned long long *out);
 
-/* Kills the process that was noted, and as root every process of the uid, and sees them dead. */
+/* What is known of a dead owner's sandbox. Its processes are found by the one noted, whose death is
+ * that of all inside, and by bwrap's name: one that its owner's death caught in the middle of a
+ * start waits for ever for a word of its killed parent. */
 struct box_traces {
+    const char *id;
     uid_t uid;
     pid_t pid; /* 0: none noted. */
     unsigned long long pid_start;
     const char *boot;
 };
+
+/* Kills them and sees them dead. */
 int box_end_processes(const struct box_traces *t, struct err *err) CHECK_RESULT;
 
 #endif

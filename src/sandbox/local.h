@@ -107,9 +107,10 @@ void local_net_deinit(struct local_net *net);
 /* bwrap's command line, and the descriptors that it and the guest inherit. */
 #define LOCAL_LINE_FDS 16
 struct local_line {
-    struct buf args;      /* bwrap's options, NUL after each. */
-    struct buf command;   /* The guest's words, likewise: bwrap takes these from argv alone. */
-    const char *argv[16]; /* bwrap --args N -- the guest's words; set by local_line_argv. */
+    struct buf args;    /* bwrap's options, NUL after each. */
+    struct buf command; /* The guest's words, likewise: bwrap takes these from argv alone. */
+    char name[64];
+    const char *argv[16]; /* NAME --args N -- the guest's words; set by local_line_argv. */
     int fds[LOCAL_LINE_FDS];
     size_t n_fds;
     size_t n_borrowed; /* The first ones are the caller's to close. */

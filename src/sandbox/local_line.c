@@ -216,6 +216,7 @@ static int add_guest(const struct sandbox_spec *spec, const struct local_ends *e
 int local_line_build(const struct local *l, const struct sandbox_spec *spec,
                      const struct local_ends *ends, struct local_line *out, struct err *err) {
     struct local_line line = {.args = {.limit = 1 << 20}}; /* As much as an argument list may be. */
+    snprintf(line.name, sizeof line.name, BOX_PROCESS_NAME "%s", l->box.id);
     struct local_ends inside = {
         .listen = pass(&line, ends->listen),
         .ready = pass(&line, ends->ready),
@@ -256,7 +257,7 @@ int local_line_build(const struct local *l, const struct sandbox_spec *spec,
 void local_line_argv(struct local_line *line, char text[16]) {
     size_t n = 0;
     snprintf(text, 16, "%d", FIRST_FD + (int)line->n_fds);
-    line->argv[n++] = "bwrap";
+    line->argv[n++] = line->name;
     line->argv[n++] = "--args";
     line->argv[n++] = text;
     line->argv[n++] = "--";

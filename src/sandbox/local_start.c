@@ -68,6 +68,7 @@ static int spawn_bwrap(struct local *l, struct local_line *line, int words, stru
         .uid = l->box.user.uid,
         .n_fds = line->n_fds + 1,
         .stderr_fd = words,
+        .follows_by_itself = true, /* --die-with-parent */
     };
     BUG_IF(what.n_fds > SPAWN_FDS_MAX);
     memcpy(what.fds, line->fds, line->n_fds * sizeof line->fds[0]);

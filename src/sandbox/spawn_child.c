@@ -72,7 +72,10 @@ static int sort_fds(const struct spawn *what, int report_fd) {
     if (dup3(report, last, O_CLOEXEC) < 0) {
         return -1;
     }
-    return syscall(SYS_close_range, (unsigned)last + 1, ~0u, 0) == 0 ? last : -1;
+    /* Not closed before the program runs under its own name: the lock among them says that somebody
+     * is there, and only the name tells a sweep who. */
+    unsigned rest = (unsigned)last + 1;
+    return syscall(SYS_close_range, rest, ~0u, CLOSE_RANGE_CLOEXEC) == 0 ? last : -1;
 }
 
 /* The raw calls: the C library's own would tell the other threads, which are not in this process.
@@ -152,7 +155,7 @@ void spawn_child_run(const struct spawn *what, pid_t parent, int report_fd) {
         drop(what, report);
     }
     umask(022);
-    if (chdir("/") < 0 || follow(parent) < 0) {
+    if (chdir("/") < 0 || (!what->follows_by_itself && follow(parent) < 0)) {
         fail(report, STEP_PARENT);
     }
     execve(what->program, (char *const *)(uintptr_t)what->argv, no_environment);

@@ -22,6 +22,9 @@ struct spawn {
      * Otherwise the program runs as we do. */
     bool drop;
     uid_t uid;
+    /* It asks for its own parent-death signal, once it can be killed without leaving a child of its
+     * own behind that waits for it. Otherwise it gets one from the start. */
+    bool follows_by_itself;
     /* The child's descriptors 3, 4 and so on; it has no others but stdin and stdout on /dev/null
      * and stderr here. */
     int fds[SPAWN_FDS_MAX];

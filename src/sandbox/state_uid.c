@@ -15,8 +15,22 @@
 #define HOLDER_MAX 64 /* A sandbox's id is shorter. */
 
 /* Where the next search begins, so that the thousandth sandbox tries one file and not a thousand.
- */
+ * A hint: a lost race costs a longer search. */
 static atomic_uint next_offset;
+static atomic_bool has_begun;
+
+/* State directories begin in different places, so that sandboxes of two of them seldom share a uid.
+ */
+static unsigned first_offset(const char *dir) {
+    if (!atomic_exchange(&has_begun, true)) {
+        unsigned hash = 2166136261u; /* FNV-1a */
+        for (const char *p = dir; *p; p++) {
+            hash = (hash ^ (unsigned char)*p) * 16777619u;
+        }
+        atomic_store(&next_offset, hash % STATE_UID_COUNT);
+    }
+    return atomic_load(&next_offset);
+}
 
 /* The file names the sandbox that had the uid last. While that one's directory stands (its owner
  * died and nobody has swept yet), files and perhaps processes of the uid are left: not free. */
@@ -60,7 +74,7 @@ int state_uid_take(const char *dir, const char *id, struct state_uid *out, struc
         *out = (struct state_uid){.uid = geteuid(), .lock_fd = -1};
         return 0;
     }
-    unsigned first = atomic_load(&next_offset);
+    unsigned first = first_offset(dir);
     for (unsigned i = 0; i < STATE_UID_COUNT; i++) {
         unsigned offset = (first + i) % STATE_UID_COUNT;
         int fd = -1;
@@ -84,9 +98,8 @@ void state_uid_release(struct state_uid *u, bool clean) {
     if (u->lock_fd < 0) {
         return;
     }
-    unsigned offset = u->uid - STATE_UID_FIRST;
-    if (clean && ftruncate(u->lock_fd, 0) == 0 && offset < atomic_load(&next_offset)) {
-        atomic_store(&next_offset, offset); /* A hint only: a lost race costs a longer search. */
+    if (clean && ftruncate(u->lock_fd, 0) == 0) {
+        atomic_store(&next_offset, u->uid - STATE_UID_FIRST);
     }
     close(u->lock_fd);
     u->lock_fd = -1;

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "tests/sandbox/contract.h"
+#include "tests/sandbox/local_world.h"
+
+/* What is left when the owner of a sandbox is killed outright: no process, and a directory that the
+ * next sweep removes. The owner is this program again, started with --owner. */
+
+#define MARK "31325"
+
+/* Makes a sandbox whose processes try to get away, says so, and waits to be killed. */
+static int be_owner(void) {
+    struct err err = {0};
+    struct sandbox *s = NULL;
+    struct sandbox_output o = {0};
+    struct sandbox_spec spec = {.owner = "test", .run = "dead", .rollout = "case"};
+    struct sandbox_exec what = {.shell = "for i in 1 2 3; do (setsid nohup sleep " MARK
+                                         " >/dev/null 2>&1 &); done"};
+    int r = sandbox_create(&sandbox_local, &spec, deadline_in_s(PATIENCE_S), NULL, &s, &err);
+    if (r == 0) {
+        r = sandbox_exec(s, &what, &o, &err);
+    }
+    const char *word = r < 0 ? err.msg : "ready";
+    ssize_t n = write(STDOUT_FILENO, word, strlen(word));
+    for (;;) {
+        pause();
+    }
+    return (int)n;
+}
+
+static pid_t start_owner(int *said) {
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* A case that fails leaves no owner. */
+        dup2(ends[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "local_death_test", "--owner", NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    *said = ends[0];
+    return pid;
+}
+
+static void kill_owner(pid_t pid) {
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void await_named(const char *word, int n) {
+    deadline_ms until = deadline_in_s(PATIENCE_S);
+    while (world_processes_named(word) != n) {
+        assert_false(deadline_passed(until));
+        clock_sleep_ms(10);
+    }
+}
+
+static unsigned sweep(const char *run, bool dry_run) {
+    struct err err = {0};
+    unsigned removed = 0;
+    assert_ok(sandbox_local.sweep(run, dry_run, &removed, &err), &err);
+    return removed;
+}
+
+static uid_t uid_of_dead(void) {
+    struct err err = {0};
+    AUTO_JSON json_t *list = NULL;
+    AUTO_JSON json_t *record = NULL;
+    assert_ok(sandbox_local.list("dead", &list, &err), &err);
+    assert_int_equal(json_array_size(list), 1);
+    const json_t *entry = json_array_get(list, 0);
+    assert_true(json_is_false(json_object_get(entry, "alive")));
+    AUTO_FREE char *path = mem_printf("%s/sandboxes/%s/record.json", world_state(),
+                                      json_string_value(json_object_get(entry, "id")));
+    assert_ok(json_load(path, 65536, &record, &err), &err);
+    return (uid_t)json_integer_value(json_object_get(record, "uid"));
+}
+
+static void an_owner_killed_outright_leaves_no_process_and_a_sweep_the_rest(void **state) {
+    (void)state;
+    struct sandbox *live = contract_make(NULL);
+    int said = -1;
+    char word[256] = {0};
+    pid_t owner = start_owner(&said);
+    assert_true(read(said, word, sizeof word - 1) > 0);
+    close(said);
+    assert_string_equal(word, "ready");
+    await_named(MARK, 3);
+    kill_owner(owner);
+    await_named(MARK, 0);
+    uid_t uid = uid_of_dead();
+    if (geteuid() == 0) {
+        deadline_ms until = deadline_in_s(PATIENCE_S);
+        while (world_processes_of(uid) > 0) {
+            assert_false(deadline_passed(until));
+            clock_sleep_ms(10);
+        }
+    }
+    assert_int_equal(sweep("another-run", false), 0);
+    assert_int_equal(sweep("dead", true), 1);
+    assert_int_equal(sweep(NULL, false), 1);
+    assert_int_equal(sweep(NULL, false), 0);
+    assert_string_equal(contract_says(live, "echo alive"), "alive\n");
+    contract_end(live);
+}
+
+static json_t *dead_ones(void) {
+    struct err err = {0};
+    json_t *list = NULL;
+    assert_ok(sandbox_local.list("dead", &list, &err), &err);
+    return list;
+}
+
+static void an_owner_killed_in_the_middle_of_making_one_leaves_no_process(void **state) {
+    (void)state;
+    contract_shared();
+    for (int i = 0; i < 40; i++) {
+        int said = -1;
+        pid_t owner = start_owner(&said);
+        clock_sleep_ms(i / 2); /* Making one takes 10 ms. */
+        kill_owner(owner);
+        close(said);
+        AUTO_JSON json_t *list = dead_ones();
+        /* A child that has not become bwrap yet still holds the lock. */
+        deadline_ms until = deadline_in_s(PATIENCE_S);
+        for (size_t left = 1; left > 0;) {
+            assert_false(deadline_passed(until));
+            sweep(NULL, false);
+            AUTO_JSON json_t *now = dead_ones();
+            left = json_array_size(now);
+        }
+        for (size_t k = 0; k < json_array_size(list); k++) {
+            json_t *id = json_object_get(json_array_get(list, k), "id");
+            assert_int_equal(world_processes_named(json_string_value(id)), 0);
+        }
+        assert_int_equal(world_processes_named(MARK), 0);
+    }
+}
+
+static const struct CMUnitTest cases[] = {
+    cmocka_unit_test(an_owner_killed_outright_leaves_no_process_and_a_sweep_the_rest),
+    cmocka_unit_test(an_owner_killed_in_the_middle_of_making_one_leaves_no_process),
+};
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--owner") == 0) {
+        return be_owner();
+    }
+    world_enter(argc > 1 && strcmp(argv[1], "--as-user") == 0);
+    int failed = contract_run_cases(&sandbox_local, cases, ARRAY_LEN(cases));
+    return world_leave() ? failed : 1;
+}
