@@ -90,7 +90,7 @@ static int list(const struct args *a, struct err *err) {
     return r;
 }
 
-const struct command command_agent_install = {
+const struct command cmd_agent_install = {
     .name = "agent install",
     .summary = "install an agent's program",
     .operands = "NAME",
@@ -109,7 +109,7 @@ const struct command command_agent_install = {
     .run = install,
 };
 
-const struct command command_agent_ls = {
+const struct command cmd_agent_ls = {
     .name = "agent ls",
     .summary = "list agents and what is installed of them",
     .operands = "",

@@ -17,7 +17,7 @@ static int run(const struct args *a, struct err *err) {
     return err_set(err, ERR_USAGE, "completion: '%s' is none of: bash, zsh, fish", a->operands[0]);
 }
 
-const struct command command_completion = {
+const struct command cmd_completion = {
     .name = "completion",
     .summary = "print a shell's completion script",
     .operands = "SHELL",

@@ -23,7 +23,7 @@ static int run(const struct args *a, struct err *err) {
     return r;
 }
 
-const struct command command_doctor = {
+const struct command cmd_doctor = {
     .name = "doctor",
     .summary = "tell what this machine has and lacks",
     .operands = "",

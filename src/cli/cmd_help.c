@@ -23,7 +23,7 @@ static int run(const struct args *a, struct err *err) {
     return 0;
 }
 
-const struct command command_help = {
+const struct command cmd_help = {
     .name = "help",
     .summary = "explain a command",
     .operands = "[COMMAND]",

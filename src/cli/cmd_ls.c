@@ -100,7 +100,7 @@ static int run(const struct args *a, struct err *err) {
     return r;
 }
 
-const struct command command_ls = {
+const struct command cmd_ls = {
     .name = "ls",
     .summary = "list rollouts, the newest first",
     .operands = "",

@@ -14,7 +14,7 @@
 #include "rollout/result.h"
 
 /* The rollout itself; its result is printed. Gives the exit status. */
-static int roll(const struct args *a, const struct settings *s, struct rollout_factory *f,
+static int roll(const struct args *a, const struct run_settings *s, struct rollout_factory *f,
                 const struct cancel *soft, const struct cancel *hard, struct err *err) {
     struct rollout_result result = {0};
     struct progress progress;
@@ -38,7 +38,7 @@ static int roll(const struct args *a, const struct settings *s, struct rollout_f
     return r < 0 ? r : status;
 }
 
-static int with_switches(const struct args *a, const struct settings *s, struct cancel *soft,
+static int with_switches(const struct args *a, const struct run_settings *s, struct cancel *soft,
                          struct cancel *hard, struct err *err) {
     struct rollout_factory *factory = NULL;
     int r = interrupt_install(soft, hard, err);
@@ -56,10 +56,10 @@ static int with_switches(const struct args *a, const struct settings *s, struct 
 }
 
 static int run(const struct args *a, struct err *err) {
-    struct settings settings = {0};
+    struct run_settings settings = {0};
     struct cancel *soft = NULL;
     struct cancel *hard = NULL;
-    int r = settings_read(a, &settings, err);
+    int r = run_settings_read(a, &settings, err);
     if (r < 0) {
         return r;
     }
@@ -69,17 +69,17 @@ static int run(const struct args *a, struct err *err) {
         r = with_switches(a, &settings, soft, hard, err);
     }
     /* The switches stay: a signal may still come. */
-    settings_deinit(&settings);
+    run_settings_deinit(&settings);
     return r;
 }
 
-const struct command command_run = {
+const struct command cmd_run = {
     .name = "run",
     .summary = "run one task with an agent in a sandbox, record its model calls, grade it",
     .operands = "TASK",
     .operands_min = 1,
     .operands_max = 1,
-    .options = settings_options,
+    .options = run_settings_options,
     .notes = "TASK is a task file, a folder that holds task.json, or '-' for standard input.\n"
              "Flags weigh more than the environment, that more than .env, that more than --config.",
     .run = run,

@@ -77,7 +77,7 @@ static int gc(const struct args *a, struct err *err) {
     return 0;
 }
 
-const struct command command_sandbox_ls = {
+const struct command cmd_sandbox_ls = {
     .name = "sandbox ls",
     .summary = "list sandboxes",
     .operands = "",
@@ -91,7 +91,7 @@ const struct command command_sandbox_ls = {
     .run = list,
 };
 
-const struct command command_gc = {
+const struct command cmd_gc = {
     .name = "gc",
     .summary = "remove what dead runs left",
     .operands = "",

@@ -122,7 +122,7 @@ static int run(const struct args *a, struct err *err) {
     return r;
 }
 
-const struct command command_show = {
+const struct command cmd_show = {
     .name = "show",
     .summary = "show a rollout's turns, or one turn with its tokens",
     .operands = "ROLLOUT",

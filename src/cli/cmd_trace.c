@@ -23,7 +23,7 @@ static int run(const struct args *a, struct err *err) {
     return r;
 }
 
-const struct command command_trace = {
+const struct command cmd_trace = {
     .name = "trace",
     .summary = "print a rollout's trace, one JSON object a model call",
     .operands = "ROLLOUT",

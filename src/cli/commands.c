@@ -4,16 +4,8 @@
 #include <string.h>
 
 const struct command *const commands[] = {
-    &command_ls,
-    &command_show,
-    &command_trace,
-    &command_doctor,
-    &command_agent_install,
-    &command_agent_ls,
-    &command_gc,
-    &command_sandbox_ls,
-    &command_completion,
-    &command_help,
+    &cmd_ls,       &cmd_show, &cmd_trace,      &cmd_doctor,     &cmd_agent_install,
+    &cmd_agent_ls, &cmd_gc,   &cmd_sandbox_ls, &cmd_completion, &cmd_help,
     NULL,
 };
 

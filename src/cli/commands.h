@@ -25,16 +25,16 @@ void completion_bash(FILE *out);
 void completion_zsh(FILE *out);
 void completion_fish(FILE *out);
 
-extern const struct command command_run;
-extern const struct command command_ls;
-extern const struct command command_show;
-extern const struct command command_trace;
-extern const struct command command_doctor;
-extern const struct command command_agent_install;
-extern const struct command command_agent_ls;
-extern const struct command command_gc;
-extern const struct command command_sandbox_ls;
-extern const struct command command_completion;
-extern const struct command command_help;
+extern const struct command cmd_run;
+extern const struct command cmd_ls;
+extern const struct command cmd_show;
+extern const struct command cmd_trace;
+extern const struct command cmd_doctor;
+extern const struct command cmd_agent_install;
+extern const struct command cmd_agent_ls;
+extern const struct command cmd_gc;
+extern const struct command cmd_sandbox_ls;
+extern const struct command cmd_completion;
+extern const struct command cmd_help;
 
 #endif

@@ -13,7 +13,7 @@ static const char *const networks[] = {"none", "model", "full", NULL};
 static const char *const verify_on[] = {"always", "clean", NULL};
 static const char *const truths[] = {"true", "false", NULL};
 
-const struct option settings_options[] = {
+const struct option run_settings_options[] = {
     {"endpoint", OPTION_WORD, "KIND",
      "take the endpoint's address, key and model from this kind's environment variables and "
      "defaults",
@@ -129,7 +129,7 @@ static int read_endpoint(const struct args *a, const json_t *file, const json_t 
     return endpoint_resolve(&e, out, err);
 }
 
-static int read_config(const struct args *a, struct settings *s, struct err *err) {
+static int read_config(const struct args *a, struct run_settings *s, struct err *err) {
     AUTO_JSON json_t *file = NULL;
     AUTO_JSON json_t *flags = NULL;
     const char *path = args_text(a, "config");
@@ -137,7 +137,7 @@ static int read_config(const struct args *a, struct settings *s, struct err *err
     const struct agent *agent = agent_find(agent_name ? agent_name : "opencode");
     int r = path ? config_load(path, &file, err) : 0;
     if (r == 0) {
-        r = settings_flags(a, &flags, err);
+        r = run_settings_flags(a, &flags, err);
     }
     if (r < 0) {
         return r;
@@ -174,7 +174,7 @@ static void override_task(const struct args *a, struct task *t) {
     t->limits.disk_mb = args_count(a, "disk-mb", t->limits.disk_mb);
 }
 
-static void read_options(const struct args *a, struct settings *s) {
+static void read_options(const struct args *a, struct run_settings *s) {
     const char *mode = args_text(a, "mode");
     const char *when = args_text(a, "verify-on");
     s->options = (struct rollout_options){
@@ -206,15 +206,15 @@ static int check_name(const struct args *a, const char *what, struct err *err) {
     return name ? store_check_name(what, name, err) : 0;
 }
 
-int settings_read(const struct args *a, struct settings *out, struct err *err) {
-    struct settings s = {0};
+int run_settings_read(const struct args *a, struct run_settings *out, struct err *err) {
+    struct run_settings s = {0};
     int r = check_name(a, "run", err);
     r = r < 0 ? r : check_name(a, "group", err);
     r = r < 0 ? r : check_name(a, "rollout", err);
     r = r < 0 ? r : task_load(a->operands[0], &s.task, err);
     r = r < 0 ? r : read_config(a, &s, err);
     if (r < 0) {
-        settings_deinit(&s);
+        run_settings_deinit(&s);
         return r;
     }
     override_task(a, &s.task);
@@ -223,9 +223,9 @@ int settings_read(const struct args *a, struct settings *out, struct err *err) {
     return 0;
 }
 
-void settings_deinit(struct settings *s) {
+void run_settings_deinit(struct run_settings *s) {
     task_deinit(&s->task);
     config_deinit(&s->config);
     endpoint_deinit(&s->endpoint);
-    *s = (struct settings){0};
+    *s = (struct run_settings){0};
 }

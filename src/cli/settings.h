@@ -12,7 +12,7 @@
  * What a rollout is run with, out of flags, the environment, .env, --config and defaults, in this
  * order of weight. `options` points into the other members and into argv.
  */
-struct settings {
+struct run_settings {
     struct task task;
     struct endpoint endpoint;
     struct config config;
@@ -20,13 +20,13 @@ struct settings {
 };
 
 /* Reads and checks everything; nothing is made and no network is asked. ERR_INPUT and ERR_USAGE. */
-int settings_read(const struct args *a, struct settings *out, struct err *err) CHECK_RESULT;
-void settings_deinit(struct settings *s);
+int run_settings_read(const struct args *a, struct run_settings *out, struct err *err) CHECK_RESULT;
+void run_settings_deinit(struct run_settings *s);
 
-/* The flags that settings_read knows; NULL-named at the end. */
-extern const struct option settings_options[];
+/* The flags that run_settings_read knows; NULL-named at the end. */
+extern const struct option run_settings_options[];
 
 /* The object that the flags of the configuration's names stand for. The caller owns it. */
-int settings_flags(const struct args *a, json_t **out, struct err *err) CHECK_RESULT;
+int run_settings_flags(const struct args *a, json_t **out, struct err *err) CHECK_RESULT;
 
 #endif

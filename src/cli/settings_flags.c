@@ -111,7 +111,7 @@ static int value_of(const struct args *a, const struct flag *f, json_t **out, st
     return *out ? 0 : err_set(err, ERR_NOMEM, "out of memory");
 }
 
-int settings_flags(const struct args *a, json_t **out, struct err *err) {
+int run_settings_flags(const struct args *a, json_t **out, struct err *err) {
     AUTO_JSON json_t *object = json_object();
     for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
         json_t *value = NULL;

@@ -13,7 +13,7 @@ static const struct command run = {
     .operands = "TASK",
     .operands_min = 1,
     .operands_max = 1,
-    .options = settings_options,
+    .options = run_settings_options,
 };
 
 /* A folder of its own with task.json and config.json, and an environment without endpoints. */
@@ -41,7 +41,7 @@ static int tear_down(void **state) {
     return chdir("/") == 0 ? file_remove_tree(folder, &err) : -1;
 }
 
-static int read_settings(struct settings *s, struct err *err, const char *const *words) {
+static int read_settings(struct run_settings *s, struct err *err, const char *const *words) {
     struct args a = {0};
     char *argv[24] = {0};
     size_t n = 0;
@@ -49,14 +49,14 @@ static int read_settings(struct settings *s, struct err *err, const char *const 
         argv[n] = (char *)words[n];
     }
     int r = args_parse(&run, n, argv, &a, err);
-    r = r < 0 ? r : settings_read(&a, s, err);
+    r = r < 0 ? r : run_settings_read(&a, s, err);
     args_deinit(&a);
     return r;
 }
 #define READ(s, err, ...) read_settings(s, err, (const char *const[]){__VA_ARGS__, NULL})
 
 static void flags_weigh_more_than_environment_more_than_file_more_than_default(void **state) {
-    struct settings s = {0};
+    struct run_settings s = {0};
     struct err err = {0};
     (void)state;
     write_file("task.json", "{\"instruction\": \"x\"}");
@@ -72,7 +72,7 @@ static void flags_weigh_more_than_environment_more_than_file_more_than_default(v
     assert_true(s.config.agent.agent_timeout_s == 30);
     assert_true(s.config.agent.request_timeout_ms == 600000);
     assert_true(s.config.agent.proxy_disable_thinking); /* vllm's default */
-    settings_deinit(&s);
+    run_settings_deinit(&s);
 
     (void)setenv("VLLM_MODEL", "of-environment", 1);
     assert_ok(READ(&s, &err, "task.json", "--endpoint", "vllm", "--config", "config.json",
@@ -81,13 +81,13 @@ static void flags_weigh_more_than_environment_more_than_file_more_than_default(v
     assert_string_equal(s.config.agent.base_url, "http://flag/v1");
     assert_string_equal(s.config.agent.model, "of-environment");
     assert_false(s.config.agent.proxy_disable_thinking);
-    settings_deinit(&s);
+    run_settings_deinit(&s);
     (void)unsetenv("VLLM_URL");
     (void)unsetenv("VLLM_MODEL");
 }
 
 static void an_address_alone_is_enough_with_a_model(void **state) {
-    struct settings s = {0};
+    struct run_settings s = {0};
     struct err err = {0};
     (void)state;
     write_file("task.json", "{\"instruction\": \"x\"}");
@@ -98,11 +98,11 @@ static void an_address_alone_is_enough_with_a_model(void **state) {
     assert_string_equal(s.config.agent.api_key, "secret");
     assert_string_equal(s.options.key_name, "MY_KEY");
     assert_ptr_equal(s.options.config, &s.config.agent);
-    settings_deinit(&s);
+    run_settings_deinit(&s);
 }
 
 static void flags_weigh_more_than_the_tasks_own_words(void **state) {
-    struct settings s = {0};
+    struct run_settings s = {0};
     struct err err = {0};
     (void)state;
     write_file("task.json", "{\"instruction\": \"x\", \"network\": \"none\","
@@ -114,11 +114,11 @@ static void flags_weigh_more_than_the_tasks_own_words(void **state) {
     assert_true(s.task.limits.agent_s == 9);
     assert_int_equal(s.task.limits.memory_mb, 200);
     assert_true(s.task.limits.setup_s == 7);
-    settings_deinit(&s);
+    run_settings_deinit(&s);
 }
 
 static void lists_pairs_and_json_become_the_configurations_values(void **state) {
-    struct settings s = {0};
+    struct run_settings s = {0};
     struct err err = {0};
     (void)state;
     write_file("task.json", "{\"instruction\": \"x\"}");
@@ -132,7 +132,7 @@ static void lists_pairs_and_json_become_the_configurations_values(void **state) 
     assert_string_equal(json_string_value(json_object_get(c->extra_env, "B")), "x=y");
     assert_non_null(json_object_get(json_object_get(c->extra_opencode_json, "a"), "b"));
     assert_int_equal(c->proxy_max_tokens_cap, 0);
-    settings_deinit(&s);
+    run_settings_deinit(&s);
 }
 
 static void what_is_wrong_is_named(void **state) {
@@ -156,7 +156,7 @@ static void what_is_wrong_is_named(void **state) {
     (void)state;
     write_file("task.json", "{\"instruction\": \"x\"}");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct settings s = {0};
+        struct run_settings s = {0};
         struct err err = {0};
         assert_err(read_settings(&s, &err, rows[i].words), rows[i].code, &err, rows[i].told);
         assert_null(s.task.instruction);
