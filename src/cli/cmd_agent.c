@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "agent/agent.h"
+#include "agent/install.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "cli/agents.h"
 #include "cli/commands.h"
 #include "cli/out.h"
 #include "cli/table.h"
-#include "sandbox/state.h"
+#include "rollout/agents.h"
 
-#define AGENTS_FOLDER "agents"
 #define INSTALL_S 600.0 /* A hundred megabytes over a slow line. */
-
-int agents_dir(char **out, struct err *err) {
-    AUTO_FREE char *state = NULL;
-    int r = state_dir(&state, err);
-    if (r < 0) {
-        return r;
-    }
-    *out = mem_printf("%s/" AGENTS_FOLDER, state);
-    return *out ? 0 : err_set(err, ERR_NOMEM, "out of memory");
-}
 
 static json_t *installed_json(const char *name, const struct agent_installed *i) {
     return json_pack("{s:s, s:s, s:s, s:s?}", "agent", name, "version", i->version, "program",
@@ -33,7 +23,7 @@ static int install(const struct args *a, struct err *err) {
         return err_set(err, ERR_USAGE, "agent install: no agent '%s' (see 'snaffle agent ls')",
                        a->operands[0]);
     }
-    int r = agents_dir(&cache, err);
+    int r = rollout_agents_dir(&cache, err);
     if (r == 0) {
         r = agent_install(&(struct agent_install){.cache_dir = cache,
                                                   .agent = agent,
@@ -61,7 +51,7 @@ static int list(const struct args *a, struct err *err) {
     AUTO_FREE char *cache = NULL;
     AUTO_JSON json_t *all = json_array();
     struct table t;
-    int r = agents_dir(&cache, err);
+    int r = rollout_agents_dir(&cache, err);
     if (r < 0) {
         return r;
     }

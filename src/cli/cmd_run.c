@@ -6,7 +6,6 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
-#include "cli/probe.h"
 #include "cli/progress.h"
 #include "cli/settings.h"
 #include "cli/summary.h"
@@ -46,7 +45,7 @@ static int with_switches(const struct args *a, const struct run_settings *s, str
         r = rollout_factory_new(&s->options, &factory, err);
     }
     if (r == 0) {
-        r = probe_endpoint(&s->endpoint, soft, err);
+        r = rollout_factory_check_endpoint(factory, soft, err);
     }
     if (r == 0) {
         r = roll(a, s, factory, soft, hard, err);

@@ -7,10 +7,12 @@
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 
+#include "agent/agent.h"
+#include "agent/install.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "cli/agents.h"
+#include "rollout/agents.h"
 #include "rollout/catalog.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/state.h"
@@ -90,7 +92,7 @@ void machine_check_agents(struct findings *f) {
     AUTO_FREE char *cache = NULL;
     struct err err = {0};
     bool missing = false;
-    if (agents_dir(&cache, &err) < 0) {
+    if (rollout_agents_dir(&cache, &err) < 0) {
         return; /* The state directory was told of before. */
     }
     for (const char *const *name = agent_names; *name; name++) {

@@ -16,13 +16,13 @@ void progress_init(struct progress *p, FILE *stream, size_t columns, bool quiet)
 static int put_figures(const struct progress *p, const struct rollout_event *e, struct buf *line) {
     char tokens[16];
     double running_s = p->agent_began ? e->elapsed_s - p->agent_from_s : 0;
-    if (e->calls == 0) {
+    if (e->calls == 0 || e->phase != ROLLOUT_PHASE_AGENT) {
         return 0;
     }
     text_amount((double)e->completion_tokens, tokens);
     int r = buf_addf(line, ", %llu call%s, %s tokens", (unsigned long long)e->calls,
                      e->calls == 1 ? "" : "s", tokens);
-    if (r == 0 && e->phase == ROLLOUT_PHASE_AGENT && running_s >= RATE_AFTER_S) {
+    if (r == 0 && running_s >= RATE_AFTER_S) {
         r = buf_addf(line, ", %.1f tokens/s", (double)e->completion_tokens / running_s);
     }
     return r;

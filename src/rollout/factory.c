@@ -8,12 +8,10 @@
 
 #include "base/json.h"
 #include "base/mem.h"
-#include "net/http_client.h"
 #include "rollout/agents.h"
 #include "rollout/factory_impl.h"
+#include "rollout/probe.h"
 #include "rollout/session_impl.h"
-
-#define ENDPOINT_CHECK_S 10 /* A name look-up and a TLS handshake over a bad line. */
 
 static int find_backend(struct rollout_factory *f, struct err *err) {
     const char *name = f->o.backend ? f->o.backend : "local";
@@ -154,23 +152,10 @@ int factory_open(struct rollout_factory *f, struct err *err) {
 
 int rollout_factory_check_endpoint(const struct rollout_factory *f, const struct cancel *cancel,
                                    struct err *err) {
-    const char *base = f->o.config->base_url;
-    size_t n = strlen(base);
-    AUTO_FREE char *url = mem_printf("%s%smodels", base, n > 0 && base[n - 1] == '/' ? "" : "/");
-    if (!url) {
-        return err_set(err, ERR_NOMEM, "out of memory");
-    }
-    struct http_answer answer = {0};
-    int r = http_call(&(struct http_call){.url = url,
-                                          .deadline = deadline_in_s(ENDPOINT_CHECK_S),
-                                          .cancel = cancel},
-                      &answer, err);
-    http_answer_deinit(&answer);
-    if (r == ERR_CONNECT || r == ERR_TIMEOUT) {
-        err->code = ERR_ENVIRONMENT;
-        return err_wrap(err, "the model endpoint does not answer");
-    }
-    return r == ERR_INPUT || r == ERR_CANCELLED ? r : 0; /* It spoke: how well is the gateway's. */
+    return endpoint_probe(&(struct endpoint_probe){.base_url = f->o.config->base_url,
+                                                   .api_key = f->o.config->api_key,
+                                                   .key_name = f->o.key_name},
+                          cancel, err);
 }
 
 int rollout_factory_create(struct rollout_factory *f, const struct task *task,

@@ -77,8 +77,8 @@ struct rollout_options {
 int rollout_factory_new(const struct rollout_options *o, struct rollout_factory **out,
                         struct err *err) CHECK_RESULT;
 
-/* Whether something answers at the model's endpoint: ERR_ENVIRONMENT when not. Any HTTP answer
- * will do; the key is not sent. For callers that want to know before the first rollout. */
+/* Whether the model's endpoint answers and takes the key: ERR_ENVIRONMENT when not; see probe.h.
+ * For callers that want to know before the first rollout. */
 int rollout_factory_check_endpoint(const struct rollout_factory *f, const struct cancel *cancel,
                                    struct err *err) CHECK_RESULT;
 

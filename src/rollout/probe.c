@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cli/probe.h"
+#include "rollout/probe.h"
 
 #include <string.h>
 
@@ -9,11 +9,11 @@
 
 #define PROBE_S 10.0 /* A model list comes at once; a cold TLS path across the world takes 2 s. */
 
-static const char *key_words(const struct endpoint *e) {
+static const char *key_words(const struct endpoint_probe *e) {
     return e->key_name ? e->key_name : "the configuration";
 }
 
-int probe_endpoint(const struct endpoint *e, const struct cancel *cancel, struct err *err) {
+int endpoint_probe(const struct endpoint_probe *e, const struct cancel *cancel, struct err *err) {
     struct http_answer answer = {0};
     size_t n = strlen(e->base_url);
     while (n > 0 && e->base_url[n - 1] == '/') {
