@@ -285,7 +285,8 @@ bool capture_usage_tokens(const struct capture *k, uint64_t *out) {
     while (rc >= 0 && (rc = scan_next_key(&s, &key)) == 1) {
         unsigned long long n;
         rc = scan_skip(&s, &value);
-        if (rc > 0 && text_is(key, SV("completion_tokens")) && sv_parse_u64(value, INT64_MAX, &n)) {
+        if (rc > 0 && text_key_is(&s, key, SV("completion_tokens")) &&
+            sv_parse_u64(value, INT64_MAX, &n)) {
             *out = n;
             found = true;
         }

@@ -32,9 +32,9 @@ static int read_function(struct scan *s, struct fragment *f) {
     int rc = scan_enter_object(s);
     while (rc >= 0 && (rc = scan_next_key(s, &key)) == 1) {
         rc = scan_skip(s, &value);
-        if (rc == SCAN_STRING && text_is(key, SV("name"))) {
+        if (rc == SCAN_STRING && text_key_is(s, key, SV("name"))) {
             f->name = text_inner(value);
-        } else if (rc == SCAN_STRING && text_is(key, SV("arguments"))) {
+        } else if (rc == SCAN_STRING && text_key_is(s, key, SV("arguments"))) {
             f->arguments = text_inner(value);
         }
     }
@@ -47,18 +47,18 @@ static int read_fragment(struct scan *s, struct fragment *f) {
     *f = (struct fragment){.index = -1};
     int rc = scan_enter_object(s);
     while (rc >= 0 && (rc = scan_next_key(s, &key)) == 1) {
-        if (text_is(key, SV("function"))) {
+        if (text_key_is(s, key, SV("function"))) {
             rc = read_function(s, f);
             continue;
         }
         unsigned long long index;
         rc = scan_skip(s, &value);
-        if (rc == SCAN_NUMBER && text_is(key, SV("index")) &&
+        if (rc == SCAN_NUMBER && text_key_is(s, key, SV("index")) &&
             sv_parse_u64(value, INT32_MAX, &index)) {
             f->index = (long long)index;
-        } else if (rc == SCAN_STRING && text_is(key, SV("id"))) {
+        } else if (rc == SCAN_STRING && text_key_is(s, key, SV("id"))) {
             f->id = text_inner(value);
-        } else if (rc == SCAN_STRING && text_is(key, SV("type"))) {
+        } else if (rc == SCAN_STRING && text_key_is(s, key, SV("type"))) {
             f->type = text_inner(value);
         }
     }

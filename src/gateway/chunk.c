@@ -81,41 +81,30 @@ static int take_field(struct scan *s, struct sv key, size_t ordinal, struct chun
     return kind;
 }
 
+/* Takes a value that must be of one kind; others count as absent. */
+static int take_kind(struct scan *s, int want, struct sv *out) {
+    int kind = scan_skip(s, out);
+    if (kind > 0 && kind != want) {
+        *out = (struct sv){0};
+    }
+    return kind;
+}
+
 static int row_field(struct scan *s, struct sv key, struct chunk_row *row) {
     struct sv other;
-    switch (key.n) {
-    case 5:
-        if (text_is(key, SV("token"))) {
-            return take(s, &row->token);
-        }
-        break;
-    case 7:
-        if (text_is(key, SV("logprob"))) {
-            int kind = scan_skip(s, &row->logprob);
-            row->logprob_is_number = kind == SCAN_NUMBER;
-            return kind;
-        }
-        break;
-    case 2:
-        if (text_is(key, SV("id"))) {
-            int kind = scan_skip(s, &row->id);
-            if (kind > 0 && kind != SCAN_NUMBER) {
-                row->id = (struct sv){0};
-            }
-            return kind;
-        }
-        break;
-    case 12:
-        if (text_is(key, SV("top_logprobs"))) {
-            int kind = scan_skip(s, &row->top_logprobs);
-            if (kind > 0 && kind != SCAN_ARRAY) {
-                row->top_logprobs = (struct sv){0};
-            }
-            return kind;
-        }
-        break;
-    default:
-        break;
+    if (text_key_is(s, key, SV("token"))) {
+        return take_kind(s, SCAN_STRING, &row->token);
+    }
+    if (text_key_is(s, key, SV("logprob"))) {
+        int kind = scan_skip(s, &row->logprob);
+        row->logprob_is_number = kind == SCAN_NUMBER;
+        return kind;
+    }
+    if (text_key_is(s, key, SV("top_logprobs"))) {
+        return take_kind(s, SCAN_ARRAY, &row->top_logprobs);
+    }
+    if (text_key_is(s, key, SV("id"))) {
+        return take_kind(s, SCAN_NUMBER, &row->id);
     }
     return scan_skip(s, &other);
 }
@@ -143,7 +132,7 @@ static int read_logprobs(struct scan *s, struct chunk *c) {
     struct sv other;
     int rc = scan_enter_object(s);
     while (rc >= 0 && (rc = scan_next_key(s, &key)) == 1) {
-        if (!text_is(key, SV("content")) || scan_peek(s) != SCAN_ARRAY) {
+        if (!text_key_is(s, key, SV("content")) || scan_peek(s) != SCAN_ARRAY) {
             rc = scan_skip(s, &other);
             continue;
         }
@@ -197,7 +186,7 @@ static int read_message(struct scan *s, struct chunk_choice *choice) {
         struct sv *out = &other;
         choice->message_is_empty = false;
         for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-            if (text_is(key, fields[i].name)) {
+            if (text_key_is(s, key, fields[i].name)) {
                 out = (struct sv *)(void *)((char *)choice + fields[i].at);
                 break;
             }
@@ -223,22 +212,22 @@ static int choice_index(struct scan *s, struct chunk_choice *choice) {
 static int choice_field(struct scan *s, struct sv key, size_t ordinal, struct chunk *c,
                         struct chunk_choice *choice) {
     struct sv other;
-    if (text_is(key, SV("delta")) || text_is(key, SV("message"))) {
+    if (text_key_is(s, key, SV("delta")) || text_key_is(s, key, SV("message"))) {
         return read_message(s, choice);
     }
-    if (text_is(key, SV("index"))) {
+    if (text_key_is(s, key, SV("index"))) {
         return choice_index(s, choice);
     }
-    if (text_is(key, SV("logprobs"))) {
+    if (text_key_is(s, key, SV("logprobs"))) {
         return choice_logprobs(s, key, ordinal, c, choice);
     }
-    if (text_is(key, SV("finish_reason"))) {
+    if (text_key_is(s, key, SV("finish_reason"))) {
         return take(s, &choice->finish_reason);
     }
-    if (text_is(key, SV("token_ids"))) {
+    if (text_key_is(s, key, SV("token_ids"))) {
         return take_field(s, key, ordinal, &choice->token_ids);
     }
-    if (text_is(key, SV("prompt_token_ids"))) {
+    if (text_key_is(s, key, SV("prompt_token_ids"))) {
         return take_field(s, key, ordinal, &choice->prompt_token_ids);
     }
     return scan_skip(s, &other);
@@ -272,28 +261,28 @@ static int read_choices(struct scan *s, struct chunk *c) {
 
 static int top_field(struct scan *s, struct sv key, size_t ordinal, struct chunk *c) {
     struct sv other;
-    if (text_is(key, SV("choices"))) {
+    if (text_key_is(s, key, SV("choices"))) {
         return read_choices(s, c);
     }
-    if (text_is(key, SV("usage"))) {
+    if (text_key_is(s, key, SV("usage"))) {
         return take_field(s, key, ordinal, &c->usage);
     }
-    if (text_is(key, SV("id"))) {
+    if (text_key_is(s, key, SV("id"))) {
         return take(s, &c->id);
     }
-    if (text_is(key, SV("model"))) {
+    if (text_key_is(s, key, SV("model"))) {
         return take(s, &c->model);
     }
-    if (text_is(key, SV("created"))) {
+    if (text_key_is(s, key, SV("created"))) {
         return take(s, &c->created);
     }
-    if (text_is(key, SV("system_fingerprint"))) {
+    if (text_key_is(s, key, SV("system_fingerprint"))) {
         return take(s, &c->system_fingerprint);
     }
-    if (text_is(key, SV("prompt_token_ids"))) {
+    if (text_key_is(s, key, SV("prompt_token_ids"))) {
         return take_field(s, key, ordinal, &c->prompt_token_ids);
     }
-    if (text_is(key, SV("error"))) {
+    if (text_key_is(s, key, SV("error"))) {
         return take(s, &c->error);
     }
     return scan_skip(s, &other);

@@ -57,15 +57,16 @@ static int read_inner(struct sv object, struct sv name, struct request_field *ou
     int rc = scan_enter_object(&s);
     *place = (struct request_place){.at = s.p, .is_empty = true};
     for (size_t ordinal = 0; rc >= 0 && (rc = scan_next_key(&s, &key)) == 1; ordinal++) {
-        rc = take_field(&s, key, ordinal, text_is(key, name) ? out : &other);
+        rc = take_field(&s, key, ordinal, text_key_is(&s, key, name) ? out : &other);
         *place = (struct request_place){.at = s.p};
     }
     return rc;
 }
 
-static struct request_field *find(struct request *r, struct sv key, struct request_field *other) {
+static struct request_field *find(struct request *r, const struct scan *s, struct sv key,
+                                  struct request_field *other) {
     for (size_t i = 0; i < REQUEST_NAMES; i++) {
-        if (text_is(key, names[i])) {
+        if (text_key_is(s, key, names[i])) {
             return &r->fields[i];
         }
     }
@@ -78,7 +79,7 @@ static int read_fields(struct request *r, struct scan *s) {
     int rc = scan_enter_object(s);
     r->place = (struct request_place){.at = s->p, .is_empty = true};
     for (size_t ordinal = 0; rc >= 0 && (rc = scan_next_key(s, &key)) == 1; ordinal++) {
-        rc = take_field(s, key, ordinal, find(r, key, &other));
+        rc = take_field(s, key, ordinal, find(r, s, key, &other));
         r->place = (struct request_place){.at = s->p};
     }
     return rc < 0 ? rc : scan_end(s);

@@ -50,8 +50,8 @@ static int keep(struct rewrite *w, struct sv a, struct sv b, struct sv c, struct
 
 /* Adds a member at the end of an object. */
 static int insert(struct rewrite *w, struct request_place *place, struct sv name, struct sv value) {
-    struct sv member;
-    struct sv quoted;
+    struct sv member = {0};
+    struct sv quoted = {0};
     int rc = keep(w, place->is_empty ? SV("\"") : SV(",\""), name, SV("\":"), &member);
     rc = rc < 0 ? rc : keep(w, value, (struct sv){0}, (struct sv){0}, &quoted);
     if (rc < 0) {

@@ -172,6 +172,33 @@ static inline const char *pass_number(struct scan *s, const char *p) {
 }
 
 static const char *pass_value(struct scan *s, const char *p);
+static const char *pass_array(struct scan *s, const char *p);
+
+/* The text has these very bytes at `p`. */
+#define HAS(s, p, literal)                                                                         \
+    ((size_t)((s)->end - (p)) >= sizeof(literal) - 1 &&                                            \
+     memcmp((p), (literal), sizeof(literal) - 1) == 0)
+
+/*
+ * {"token":"...","logprob":-1.5,"bytes":[...]}: alternatives are most of an answer with
+ * log-probabilities, and engines spell them all alike. `p` stands behind the brace. NULL without a
+ * fault: it is spelled in some other way.
+ */
+static inline const char *pass_alternative(struct scan *s, const char *p) {
+    if (!HAS(s, p, "\"token\":\"")) {
+        return NULL;
+    }
+    p = pass_string(s, p + sizeof "\"token\":\"" - 1);
+    if (UNLIKELY(!p) || !HAS(s, p, ",\"logprob\":-")) {
+        return NULL;
+    }
+    p = pass_number(s, p + sizeof ",\"logprob\":-" - 2);
+    if (UNLIKELY(!p) || !HAS(s, p, ",\"bytes\":[")) {
+        return NULL;
+    }
+    p = pass_array(s, p + sizeof ",\"bytes\":[" - 1);
+    return p && p < s->end && *p == '}' ? p + 1 : NULL;
+}
 
 /* Behind '['. Lists of ids and of bytes are most of what there is: they get a short way. */
 static const char *pass_array(struct scan *s, const char *p) {
@@ -210,12 +237,15 @@ static const char *pass_array(struct scan *s, const char *p) {
 }
 
 /* A quoted key and its colon; returns at the value. */
-static inline const char *pass_key(struct scan *s, const char *p, struct sv *out_key) {
+static inline const char *pass_key(struct scan *s, const char *p, struct sv *out_key,
+                                   bool *out_plain) {
     if (UNLIKELY(p == s->end || *p != '"')) {
         return fail(s, "no key where one is due");
     }
     const char *key = p + 1;
-    p = pass_string(s, key);
+    p = plain_run(key, s->end);
+    *out_plain = p < s->end && *p == '"';
+    p = LIKELY(*out_plain) ? p + 1 : pass_string(s, key);
     if (UNLIKELY(!p)) {
         return NULL;
     }
@@ -231,12 +261,17 @@ static inline const char *pass_key(struct scan *s, const char *p, struct sv *out
 static const char *pass_object(struct scan *s, const char *p) {
     const char *end = s->end;
     struct sv key;
+    bool is_plain;
+    const char *alternative = pass_alternative(s, p);
+    if (alternative || UNLIKELY(s->fault)) {
+        return alternative;
+    }
     p = pass_blanks(p, end);
     if (p < end && *p == '}') {
         return p + 1;
     }
     for (;;) {
-        p = pass_key(s, p, &key);
+        p = pass_key(s, p, &key, &is_plain);
         p = p ? pass_value(s, p) : NULL;
         if (UNLIKELY(!p)) {
             return NULL;
@@ -389,7 +424,7 @@ int scan_next_key(struct scan *s, struct sv *out_key) {
     if (more != 1) {
         return more;
     }
-    const char *p = pass_key(s, s->p, out_key);
+    const char *p = pass_key(s, s->p, out_key, &s->key_is_plain);
     if (UNLIKELY(!p)) {
         return fail_code(s);
     }

@@ -46,6 +46,7 @@ struct scan {
     unsigned depth;    /* Of what was entered and not left. */
     bool first;        /* No comma is due before the next element. */
     bool nonfinite;    /* A NaN or Infinity was met. */
+    bool key_is_plain; /* The key given last has no escapes. */
 };
 
 void scan_init(struct scan *s, struct sv text);

@@ -3,15 +3,23 @@
 #define SNAFFLE_GATEWAY_TEXT_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/sv.h"
+#include "gateway/scan.h"
 
 /* What scanned JSON spans say. The functions take spans that the scanner has accepted. */
 
 /* The key (as scanned, without quotes) spells `name`, however it is escaped. */
 bool text_is(struct sv key, struct sv name);
+
+/* The same for the key that `s` gave last; keys without escapes are compared at once. */
+static inline bool text_key_is(const struct scan *s, struct sv key, struct sv name) {
+    return s->key_is_plain ? key.n == name.n && memcmp(key.p, name.p, name.n) == 0
+                           : text_is(key, name);
+}
 
 /* Without the quotes of a string's span; empty for other values. */
 struct sv text_inner(struct sv string);

@@ -55,6 +55,7 @@ static int add_data(struct sse_event *out, struct sv value, struct buf *joined, 
         out->data = value;
         return 0;
     }
+    BUG_IF(!joined); /* One line alone never comes here twice. */
     int r = 0;
     if (out->data.p != joined->data) { /* The second line: the first is still in place. */
         buf_reset(joined);
