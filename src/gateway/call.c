@@ -87,9 +87,10 @@ static void reset(struct call *c) {
     }
     capture_reset(&c->capture);
     sse_reset(&c->sse);
-    c->rewrite.n_edits = 0;
     struct call kept = {
-        .rewrite = c->rewrite,
+        .rewrite = {.splice = c->rewrite.splice,
+                    .text = c->rewrite.text,
+                    .values = c->rewrite.values},
         .head = c->head,
         .fields = c->fields,
         .reason = c->reason,

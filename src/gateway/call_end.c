@@ -53,6 +53,8 @@ static void get_facts(const struct call *c, bool tail_open, struct record_facts 
         f->upstream_error = buf_sv(&c->answer);
     } else if (c->failure.code < 0) {
         f->upstream_error = sv_from(c->failure.msg);
+    } else {
+        f->upstream_error = buf_sv(&c->capture.error); /* Said within the stream. */
     }
 }
 
@@ -175,8 +177,8 @@ static void end_agent(struct call *c) {
             reply_error(c, &c->failure);
             break;
         }
-        if (c->mode == MODE_STREAM) {
-            call_stream_error(c);
+        if (c->mode == MODE_STREAM && (c->agent_chunked || c->agent_until_close)) {
+            call_stream_error(c); /* Within a promised length it could pass for the rest. */
         }
         reply_cut(c);
     }

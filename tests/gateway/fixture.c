@@ -9,6 +9,11 @@
 
 void fixture_open(struct fixture *f, engine_fn fn, void *arg,
                   void (*change)(struct gateway_session_options *o)) {
+    fixture_open_with(f, fn, arg, (struct gateway_options){.host = "127.0.0.1"}, change);
+}
+
+void fixture_open_with(struct fixture *f, engine_fn fn, void *arg, struct gateway_options go,
+                       void (*change)(struct gateway_session_options *o)) {
     struct err e = {0};
     *f = (struct fixture){.dir = "/tmp/snaffle-gateway-XXXXXX"};
     assert_non_null(mkdtemp(f->dir));
@@ -16,7 +21,7 @@ void fixture_open(struct fixture *f, engine_fn fn, void *arg,
     snprintf(f->unix_path, sizeof f->unix_path, "%s/gw.sock", f->dir);
     f->engine = engine_start(fn, arg);
     assert_ok(journal_open(&(struct journal_options){.dir = f->journal_dir}, &f->journal, &e), &e);
-    const struct gateway_options go = {.journal = f->journal, .host = "127.0.0.1"};
+    go.journal = f->journal;
     assert_ok(gateway_start(&go, &f->gateway, &e), &e);
     f->port = gateway_port(f->gateway);
     struct gateway_session_options o = {

@@ -22,6 +22,10 @@ struct fixture {
     uint16_t port;
 };
 
+/* As fixture_open, with a gateway of other options (their journal is the fixture's). */
+void fixture_open_with(struct fixture *f, engine_fn fn, void *arg, struct gateway_options go,
+                       void (*change)(struct gateway_session_options *o));
+
 /* The session: edits and records, top_logprobs 5; `change` may alter its options (or be NULL). */
 void fixture_open(struct fixture *f, engine_fn fn, void *arg,
                   void (*change)(struct gateway_session_options *o));

@@ -82,9 +82,73 @@ static void a_streamed_call_is_captured_and_looks_untouched(void **state) {
     fixture_close(&f);
 }
 
+static void sessions_of_one_gateway_do_not_mix(void **state) {
+    struct fixture f;
+    struct gateway_session *bare;
+    struct err e = {0};
+    (void)state;
+    fixture_open(&f, answer_sse, (void *)(uintptr_t)injected, NULL);
+    const struct gateway_session_options o = {.name = "bare.1",
+                                              .upstream_url = engine_url(f.engine)};
+    assert_ok(gateway_session_open(f.gateway, &o, &bare, &e), &e);
+    struct agent a = agent_connect_tcp(f.port);
+    for (int i = 0; i < 6; i++) {
+        bool is_bare = i % 2 == 1;
+        agent_post(&a, "/v1/chat/completions", gateway_session_token(is_bare ? bare : f.session),
+                   SV(REQUEST));
+        struct answer r = agent_read(&a);
+        assert_bytes(&r.body, sv_from(is_bare ? injected : plain));
+        answer_deinit(&r);
+    }
+    agent_close(&a);
+    assert_ok(gateway_session_close(bare, deadline_in_s(1), &e), &e);
+    fixture_close(&f);
+}
+
+static void raw_answers_are_kept_when_asked_for(void **state) {
+    struct fixture f;
+    (void)state;
+    fixture_open_with(&f, answer_sse, (void *)(uintptr_t)injected,
+                      (struct gateway_options){.host = "127.0.0.1", .keep_raw = true}, NULL);
+    struct answer a = fixture_call(&f, REQUEST);
+    struct recorded r = fixture_read(&f, 1);
+    assert_bytes(&r.raw, sv_from(injected));
+    recorded_deinit(&r);
+    answer_deinit(&a);
+    fixture_close(&f);
+}
+
+static void wait_for_the_peer(struct engine_request *r, void *arg) {
+    (void)arg;
+    engine_peer_left(r, 5000);
+    r->close = true;
+}
+
+static void calls_above_the_limit_are_refused_with_its_number(void **state) {
+    struct fixture f;
+    (void)state;
+    fixture_open_with(&f, wait_for_the_peer, NULL,
+                      (struct gateway_options){.host = "127.0.0.1", .connections_max = 1}, NULL);
+    struct agent first = agent_connect_tcp(f.port);
+    agent_post(&first, "/v1/chat/completions", gateway_session_token(f.session), SV(REQUEST));
+    while (engine_requests(f.engine) == 0) {
+        clock_sleep_ms(1);
+    }
+    struct answer a = fixture_call(&f, REQUEST);
+    assert_int_equal(a.status, 429);
+    assert_non_null(strstr(buf_cstr(&a.body), "1 calls are open"));
+    answer_deinit(&a);
+    agent_close(&first);
+    fixture_await_result(&f, 1);
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_streamed_call_is_captured_and_looks_untouched),
+        cmocka_unit_test(sessions_of_one_gateway_do_not_mix),
+        cmocka_unit_test(raw_answers_are_kept_when_asked_for),
+        cmocka_unit_test(calls_above_the_limit_are_refused_with_its_number),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
