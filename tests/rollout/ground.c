@@ -114,19 +114,24 @@ static void check_schema(const char *schema, const char *dir, const char *name) 
     proc_result_deinit(&result);
 }
 
-void ground_run(struct ground *g, const char *text, const struct rollout_control *control,
-                struct rollout_result *out) {
+void ground_roll(struct ground *g, const char *text, const struct rollout_control *control,
+                 struct rollout_result *out) {
     struct err err = {0};
     struct task task = {0};
     ground_task(text, &task);
     assert_ok(rollout_run(ground_factory(g), &task, NULL, control, out, &err), &err);
     task_deinit(&task);
+    assert_int_equal(ground_sandboxes(), 0);
+}
+
+void ground_run(struct ground *g, const char *text, const struct rollout_control *control,
+                struct rollout_result *out) {
+    ground_roll(g, text, control, out);
     check_schema("result.schema.json", out->dir, "result.json");
     check_schema("task.schema.json", out->dir, "task.json");
     if (g->options.mode == ROLLOUT_TRANSPARENT_PROXY) {
         check_schema("trace.schema.json", out->dir, "trace.jsonl");
     }
-    assert_int_equal(ground_sandboxes(), 0);
 }
 
 char *ground_read(const struct rollout_result *r, const char *name) {

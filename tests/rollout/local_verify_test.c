@@ -16,7 +16,7 @@ static void judged(struct ground *g, const char *script, const char *verify,
         "%s%s', 'verify_files': {'tests/check.sh': 'test -e right-answer', 'flat.txt': 'flat'},"
         " 'verify': %s}",
         instruction_head, script, verify);
-    ground_run(g, task, NULL, out);
+    ground_roll(g, task, NULL, out);
 }
 
 /* Every poison, and then half of the checks right: nothing but 0.5 is honest. */

@@ -50,8 +50,12 @@ static void model_start(struct ground *g, struct model *m, const char *script) {
     const char *argv[] = {SCRIPTED_MODEL, "--script",          script,
                           "--port-file",  port_file,           "--log",
                           m->log,         "--die-with-parent", NULL};
-    assert_int_equal(posix_spawn(&m->pid, SCRIPTED_MODEL, NULL, NULL, (char *const *)argv, environ),
-                     0);
+    posix_spawn_file_actions_t quiet; /* TAP is this program's own. */
+    posix_spawn_file_actions_init(&quiet);
+    posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
+    assert_int_equal(
+        posix_spawn(&m->pid, SCRIPTED_MODEL, &quiet, NULL, (char *const *)argv, environ), 0);
+    posix_spawn_file_actions_destroy(&quiet);
     struct err err = {0};
     AUTO_BUF struct buf port = {0};
     deadline_ms until = deadline_in_s(20);
