@@ -110,8 +110,10 @@ static bool is_positive(struct sv number) {
 static int add_row(struct capture *k, struct capture_choice *choice, const struct chunk_row *row,
                    bool nonfinite) {
     choice->n_rows++;
-    if (!row->logprob_is_number || is_positive(row->logprob)) {
-        choice->n_bad_logps++;
+    if (!row->logprob_is_number) {
+        choice->n_null_logps++;
+    } else if (is_positive(row->logprob)) {
+        choice->n_positive_logps++;
     }
     struct sv id = row->id;
     if (id.n > 0) {
@@ -240,7 +242,8 @@ static void reset_choice(struct capture_choice *choice) {
 #define CLEAR_(field) clear(&choice->field);
     CHOICE_BUFS(CLEAR_)
     choice->n_tools = 0;
-    choice->n_rows = choice->n_ids = choice->n_row_ids = choice->n_bad_logps = 0;
+    choice->n_rows = choice->n_ids = choice->n_row_ids = choice->n_null_logps = 0;
+    choice->n_positive_logps = 0;
     choice->seen = choice->has_content = choice->has_function_call = false;
 }
 

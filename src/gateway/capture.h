@@ -54,7 +54,8 @@ struct capture_choice {
     size_t n_rows;
     size_t n_ids;
     size_t n_row_ids;
-    size_t n_bad_logps; /* null, NaN, infinite or positive. */
+    size_t n_null_logps; /* Missing, null or not finite. */
+    size_t n_positive_logps;
 };
 
 struct capture {

@@ -150,7 +150,7 @@ static void findings_name_what_does_not_agree(void **state) {
                 "\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":null},{\"token\":\"b\","
                 "\"logprob\":NaN},{\"logprob\":0.1},{\"logprob\":1e-3}]}") ",\"prompt_token_ids\":["
                                                                            "1]}",
-         "\"invalid_logprob\""},
+         "\"null_logprob\",\"positive_logprob\""},
         {CHOICE("\"delta\":{},\"token_ids\":[5],\"logprobs\":{\"content\":[{\"token\":\"a\","
                 "\"logprob\":-1}]}") ",\"prompt_token_ids\":[1]}",
          "\"empty_completion\",\"no_finish_reason\""},
@@ -175,7 +175,7 @@ static void rows_that_are_not_finite_stay_valid_json(void **state) {
                         "\"logprob\":null}]}");
     assert_string_equal(buf_cstr(&k.choices[0].logps), "null");
     assert_string_equal(buf_cstr(&k.choices[0].tokens), "\"NaN\"");
-    assert_int_equal(k.choices[0].n_bad_logps, 1);
+    assert_int_equal(k.choices[0].n_null_logps, 1);
     capture_deinit(&k);
 }
 
