@@ -155,7 +155,8 @@ int sandbox_read_file(struct sandbox *s, const char *path, uint64_t offset, size
 int sandbox_exists(struct sandbox *s, const char *path, struct err *err) CHECK_RESULT;
 
 /* Where the host binds a unix socket so that it answers at 127.0.0.1:7000 inside; NULL for backends
- * that must be dialled. May be bound before or after each restart; one connection in is one out. */
+ * that must be dialled. May be bound before or after each restart, with mode 0666, since another
+ * user connects; one connection in is one out. */
 const char *sandbox_model_socket(const struct sandbox *s);
 
 /* What really holds, for result.json: {"network": "enforced", "disk": "not_enforced: ...", ...}.
