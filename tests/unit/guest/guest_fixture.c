@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,6 +19,8 @@
 
 #define READY_S 10.0 /* A busy machine's worst; normally some milliseconds. */
 #define ARGS_MAX 80
+#define TEST_UID 65534                 /* No guest runs as root: nothing is refused to root. */
+#define PROGRAM_MAX (64 * 1024 * 1024) /* With sanitizers it is some megabytes. */
 
 static bool as_init;
 
@@ -58,6 +61,15 @@ int guest_fixture_connect(struct guest_fixture *f) {
     return fd;
 }
 
+/* The build may stand below a folder that the test's user may not enter. */
+static void copy_program(struct guest_fixture *f) {
+    struct err err = {0};
+    AUTO_BUF struct buf bytes = {0};
+    snprintf(f->program, sizeof f->program, "%s/guest", f->dir);
+    assert_ok(file_read(program(), PROGRAM_MAX, &bytes, &err), &err);
+    assert_ok(file_write(f->program, buf_sv(&bytes), 0755, &err), &err);
+}
+
 static void make_places(struct guest_fixture *f) {
     struct err err = {0};
     snprintf(f->dir, sizeof f->dir, "/tmp/guest-test-XXXXXX");
@@ -69,6 +81,10 @@ static void make_places(struct guest_fixture *f) {
     snprintf(f->model, sizeof f->model, "%s/model", f->dir);
     assert_int_equal(mkdir(f->model, 0755), 0);
     strncat(f->model, "/sock", sizeof f->model - strlen(f->model) - 1);
+    copy_program(f);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(f->home, TEST_UID, TEST_UID), 0);
+    }
     assert_ok(fd_listen_unix(f->socket, 64, 0600, &f->listen_fd, &err), &err);
 }
 
@@ -122,7 +138,7 @@ static size_t bubblewrap_args(const struct guest_fixture *f, const char **argv, 
         model_dir,
         "/run/model",
         "--ro-bind",
-        program(),
+        f->program,
         "/run/guest",
         "--size",
         "262144",
@@ -149,7 +165,7 @@ static unsigned short free_port(void) {
 
 /* In the forked child, where a failed assertion would go on with the parent's tests: none here. */
 static void run_child(struct guest_fixture *f, const struct guest_fixture_options *o, int ready) {
-    const char *argv[ARGS_MAX] = {program()};
+    const char *argv[ARGS_MAX] = {f->program};
     char model_dir[80];
     char listen_text[16];
     char ready_text[16];
@@ -182,10 +198,15 @@ static void run_child(struct guest_fixture *f, const struct guest_fixture_option
     }
     fcntl(f->listen_fd, F_SETFD, 0);
     fcntl(ready, F_SETFD, 0);
-    if (!f->is_init && (chdir(f->home) < 0 || setenv("HOME", f->home, 1) < 0)) {
+    if (!f->is_init && (chdir(f->home) < 0 || setenv("HOME", f->home, 1) < 0 ||
+                        setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1) < 0)) {
         _exit(126);
     }
     setpgid(0, 0);
+    if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(TEST_UID, TEST_UID, TEST_UID) < 0 ||
+                           setresuid(TEST_UID, TEST_UID, TEST_UID) < 0)) {
+        _exit(125);
+    }
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* A test that crashes leaves nothing behind. */
     execvp(argv[0], (char *const *)argv);
     _exit(127);
@@ -217,6 +238,17 @@ bool guest_fixture_start(struct guest_fixture *f, const struct guest_fixture_opt
     f->listen_fd = -1;
     f->client = (struct guest_client){.connect = connect_guest, .arg = f};
     return true;
+}
+
+pid_t guest_fixture_guest_pid(const struct guest_fixture *f) {
+    if (!f->is_init) {
+        return f->pid;
+    }
+    struct err err = {0};
+    AUTO_BUF struct buf text = {0};
+    AUTO_FREE char *path = mem_printf("/proc/%d/task/%d/children", (int)f->pid, (int)f->pid);
+    assert_ok(file_read(path, 4096, &text, &err), &err);
+    return (pid_t)strtol(buf_cstr(&text), NULL, 10);
 }
 
 int guest_fixture_wait(struct guest_fixture *f) {

@@ -15,7 +15,8 @@
  */
 struct guest_fixture {
     bool is_init;
-    char dir[64];    /* Of the host: all below it goes at the end. */
+    char dir[64]; /* Of the host: all below it goes at the end. */
+    char program[80];
     char home[80];   /* The guest's own folder, seen from here. */
     char socket[80]; /* Where calls are made. */
     char model[80];  /* Where a test may listen as the model. */
@@ -33,6 +34,9 @@ struct guest_fixture_options {
 
 /* False, with the reason told, when this machine cannot run it so. */
 bool guest_fixture_start(struct guest_fixture *f, const struct guest_fixture_options *options);
+
+/* The guest's own process, as the host knows it: as pid 1 it has bubblewrap for a parent. */
+pid_t guest_fixture_guest_pid(const struct guest_fixture *f);
 
 /* The guest's exit status once it has ended: 128 + signal when killed. */
 int guest_fixture_wait(struct guest_fixture *f);
