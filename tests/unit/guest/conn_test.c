@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "tests/unit/guest/guest_fixture.h"
 
@@ -197,27 +196,17 @@ static void a_host_that_leaves_ends_its_command(void **state) {
     assert_int_equal(guest_exists(&f->client, "ended", &err), 0);
 }
 
-static long resident_kb(const struct guest_fixture *f) {
-    AUTO_BUF struct buf text = {0};
-    AUTO_FREE char *path = mem_printf("/proc/%d/status", (int)guest_fixture_guest_pid(f));
-    struct err err = {0};
-    assert_ok(file_read(path, 65536, &text, &err), &err);
-    const char *line = strstr(buf_cstr(&text), "VmRSS:");
-    assert_non_null(line);
-    return strtol(line + strlen("VmRSS:"), NULL, 10);
-}
-
 /* The command waits at its pipe; neither it nor the guest runs ahead. */
 static void a_host_that_does_not_read_costs_no_memory(void **state) {
     GUEST_OR_SKIP(state);
     AUTO_CLOSE int fd = guest_fixture_connect(f);
     AUTO_BUF struct buf b = {0};
-    long before = resident_kb(f);
+    long before = guest_fixture_resident_kb(f);
     add_hello(&b, 1);
     add_shell(&b, 1, "cat /dev/zero");
     send_bytes(fd, buf_sv(&b));
     clock_sleep_ms(1000);
-    long grown = resident_kb(f) - before;
+    long grown = guest_fixture_resident_kb(f) - before;
     if (grown > 1024) {
         fail_msg("grew by %ld KB", grown);
     }

@@ -251,6 +251,16 @@ pid_t guest_fixture_guest_pid(const struct guest_fixture *f) {
     return (pid_t)strtol(buf_cstr(&text), NULL, 10);
 }
 
+long guest_fixture_resident_kb(const struct guest_fixture *f) {
+    struct err err = {0};
+    AUTO_BUF struct buf text = {0};
+    AUTO_FREE char *path = mem_printf("/proc/%d/status", (int)guest_fixture_guest_pid(f));
+    assert_ok(file_read(path, 65536, &text, &err), &err);
+    const char *line = strstr(buf_cstr(&text), "VmRSS:");
+    assert_non_null(line);
+    return strtol(line + strlen("VmRSS:"), NULL, 10);
+}
+
 int guest_fixture_wait(struct guest_fixture *f) {
     int status = 0;
     while (f->pid > 0 && waitpid(f->pid, &status, 0) < 0 && errno == EINTR) {
