@@ -2,8 +2,10 @@
 #include "guest/serve.h"
 
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "tests/unit/guest/guest_fixture.h"
@@ -119,12 +121,48 @@ static void a_guest_told_to_end_kills_all_and_ends_well(void **state) {
     assert_true(sv_eq(buf_sv(&before), buf_sv(&after)));
 }
 
+static void the_models_port_answers_only_where_there_is_a_model(void **state) {
+    (void)state;
+    struct err err = {0};
+    if (!guest_fixture_is_init()) {
+        skip_because("port 7000 may be somebody else's on this machine");
+    }
+    for (int with_model = 0; with_model < 2; with_model++) {
+        struct guest_fixture fixture;
+        struct guest_fixture *f = &fixture;
+        if (!guest_fixture_start(f, &(struct guest_fixture_options){.with_model = with_model})) {
+            skip_because("bubblewrap cannot make a sandbox on this machine");
+        }
+        AUTO_CLOSE int listen_fd = -1;
+        assert_ok(fd_listen_unix(f->model, 8, 0666, &listen_fd, &err), &err);
+        uint32_t job;
+        struct sandbox_exec what = {
+            .shell = "exec 3<>/dev/tcp/127.0.0.1/7000 && echo question >&3 && cat <&3",
+            .stdout_path = "out"};
+        assert_ok(guest_start(&f->client, &what, &job, &err), &err);
+        if (with_model) {
+            char question[9];
+            AUTO_CLOSE int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+            assert_ok(fd_read_exact(fd, question, 9, deadline_in_s(10), NULL, &err), &err);
+            assert_ok(fd_write_all(fd, "answer", 6, deadline_in_s(10), NULL, &err), &err);
+            shutdown(fd, SHUT_WR); /* Closed whole before the other side's end it were a reset. */
+            assert_int_equal(fd_read_some(fd, question, 1, deadline_in_s(10), NULL, &err), 0);
+        }
+        int code;
+        assert_ok(guest_wait(&f->client, job, deadline_in_s(10), NULL, &code, &err), &err);
+        assert_int_equal(code, with_model ? 0 : 1);
+        check_shell(f, "cat out", with_model ? "answer" : "");
+        guest_fixture_stop(f);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     guest_unit_test(a_command_starts_with_plain_signals_and_three_descriptors),
     guest_unit_test(the_guest_cannot_be_read_traced_or_killed_from_inside),
     cmocka_unit_test(processes_are_limited_and_the_guest_goes_on),
     cmocka_unit_test(a_guest_whose_host_falls_silent_kills_all_and_ends),
     guest_unit_test(a_guest_told_to_end_kills_all_and_ends_well),
+    cmocka_unit_test(the_models_port_answers_only_where_there_is_a_model),
 };
 
 RUN_GUEST_TESTS(tests)

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "guest/run.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "guest/protocol.h"
+#include "tests/testing.h"
+
+/* A provider with commands and files: each test writes a spec and runs the program. */
+
+static int setup(void **state) {
+    char *dir = mem_strdup("/tmp/guest-run-test-XXXXXX");
+    if (!dir || !mkdtemp(dir)) {
+        return -1;
+    }
+    *state = dir;
+    return chdir(dir);
+}
+
+static int teardown(void **state) {
+    struct err err = {0};
+    int r = chdir("/") < 0 ? -1 : file_remove_tree(*state, &err);
+    free(*state);
+    return r;
+}
+
+static void add_spec(struct protocol_out *o, struct buf *b) {
+    *o = protocol_fields_begin(b);
+    protocol_add_u64(o, PROTOCOL_MAJOR_VERSION, PROTOCOL_MAJOR);
+    protocol_add(o, PROTOCOL_EXIT_PATH, SV("exit"));
+    protocol_add(o, PROTOCOL_STDOUT_PATH, SV("out"));
+    protocol_add(o, PROTOCOL_STDERR_PATH, SV("err"));
+}
+
+/* Writes the spec and starts it; gives the program's exit code and its stderr. */
+static int start(struct protocol_out *o, struct buf *b, struct buf *said) {
+    struct err err = {0};
+    struct proc_result r = {0};
+    const char *argv[] = {getenv("SNAFFLE_GUEST"), "run", "--spec", "spec", NULL};
+    assert_non_null(argv[0]);
+    assert_int_equal(protocol_fields_end(o), 0);
+    assert_ok(file_write("spec", buf_sv(b), 0644, &err), &err);
+    assert_ok(
+        proc_run(&(struct proc_options){.argv = argv, .deadline = deadline_in_s(20)}, &r, &err),
+        &err);
+    assert_int_equal(buf_add_sv(said, buf_sv(&r.err)), 0);
+    int code = r.exit_code;
+    proc_result_deinit(&r);
+    return code;
+}
+
+static int start_shell(const char *text, uint64_t timeout_ms, struct buf *said) {
+    AUTO_BUF struct buf b = {0};
+    struct protocol_out o;
+    add_spec(&o, &b);
+    protocol_add(&o, PROTOCOL_SHELL, sv_from(text));
+    protocol_add_u64(&o, PROTOCOL_TIMEOUT_MS, timeout_ms);
+    return start(&o, &b, said);
+}
+
+static void read_record(struct buf *out) {
+    struct err err = {0};
+    buf_reset(out);
+    assert_ok(file_read("exit", 65536, out, &err), &err);
+    assert_ok(protocol_check(buf_sv(out), &err), &err);
+    assert_int_equal(protocol_u64(buf_sv(out), PROTOCOL_MAJOR_VERSION, 0), PROTOCOL_MAJOR);
+}
+
+/* Waits for the command's end, and gives its exit code. */
+static uint64_t wait_record(struct buf *record) {
+    deadline_ms until = deadline_in_s(20);
+    for (;;) {
+        read_record(record);
+        uint64_t code = protocol_u64(buf_sv(record), PROTOCOL_EXIT_CODE, UINT64_MAX);
+        if (code != UINT64_MAX) {
+            return code;
+        }
+        assert_false(deadline_passed(until));
+        clock_sleep_ms(10);
+    }
+}
+
+static void check_file(const char *path, const char *want) {
+    struct err err = {0};
+    AUTO_BUF struct buf got = {0};
+    assert_ok(file_read(path, 65536, &got, &err), &err);
+    assert_string_equal(buf_cstr(&got), want);
+}
+
+static void a_command_runs_on_by_itself_and_leaves_files(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf record = {0};
+    int64_t begun = clock_ms();
+    assert_int_equal(start_shell("echo out; echo err >&2; sleep 0.5; exit 6", 0, &said), 0);
+    assert_string_equal(buf_cstr(&said), "");
+    read_record(&record);
+    if (clock_ms() - begun < 400) { /* On a busy machine it may have ended meanwhile. */
+        assert_true(protocol_u64(buf_sv(&record), PROTOCOL_EXIT_CODE, 99) == 99);
+    }
+    assert_int_equal(wait_record(&record), 6);
+    check_file("out", "out\n");
+    check_file("err", "err\n");
+}
+
+static void a_command_out_of_time_is_recorded_as_such(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf record = {0};
+    assert_int_equal(start_shell("setsid sleep 3401", 300, &said), 0);
+    assert_int_equal(wait_record(&record), 124);
+    assert_int_equal(protocol_u64(buf_sv(&record), PROTOCOL_TIMED_OUT, 0), 1);
+    check_file("err", "[timed out after 0.3s]\n");
+}
+
+static void a_signal_to_the_process_that_stayed_ends_the_command(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf record = {0};
+    assert_int_equal(start_shell("trap '' TERM; setsid sleep 3402 & sleep 3402", 0, &said), 0);
+    read_record(&record);
+    pid_t pid = (pid_t)protocol_u64(buf_sv(&record), PROTOCOL_PID, 0);
+    assert_true(pid > 1);
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    assert_int_equal(wait_record(&record), 137);
+}
+
+static void what_cannot_run_says_why(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf b = {0};
+    struct protocol_out o;
+    add_spec(&o, &b);
+    protocol_add(&o, PROTOCOL_ARGV, SV("no-such-program"));
+    assert_int_equal(start(&o, &b, &said), 1);
+    assert_string_equal(buf_cstr(&said),
+                        "snaffle-guest: cannot run 'no-such-program': No such file or directory\n");
+    buf_reset(&said);
+    buf_reset(&b);
+    add_spec(&o, &b);
+    assert_int_equal(start(&o, &b, &said), 1);
+    assert_non_null(strstr(buf_cstr(&said), "arguments or shell text"));
+    buf_reset(&said);
+    buf_reset(&b);
+    o = protocol_fields_begin(&b);
+    protocol_add_u64(&o, PROTOCOL_MAJOR_VERSION, 9);
+    assert_int_equal(start(&o, &b, &said), 1);
+    assert_non_null(strstr(buf_cstr(&said), "version 9"));
+    assert_int_equal(file_exists("exit"), 0);
+}
+
+static void a_spec_is_a_regular_file_of_fields(void **state) {
+    (void)state;
+    struct err err = {0};
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf b = {0};
+    assert_int_equal(buf_adds(&b, "#!/bin/sh\n"), 0);
+    struct protocol_out o = {.buf = &b};
+    assert_int_equal(start(&o, &b, &said), 1);
+    assert_non_null(strstr(buf_cstr(&said), "field 35 runs past"));
+    assert_int_equal(unlink("spec"), 0);
+    assert_int_equal(symlink("other", "spec"), 0);
+    struct proc_result r = {0};
+    const char *argv[] = {getenv("SNAFFLE_GUEST"), "run", "--spec", "spec", NULL};
+    assert_ok(proc_run(&(struct proc_options){.argv = argv}, &r, &err), &err);
+    assert_int_equal(r.exit_code, 1);
+    assert_non_null(strstr(buf_cstr(&r.err), "it is a link"));
+    proc_result_deinit(&r);
+}
+
+static void a_wrong_command_line_gives_the_usage(void **state) {
+    (void)state;
+    static const char *const rows[][4] = {
+        {NULL},
+        {"run", NULL},
+        {"run", "--spec", NULL},
+        {"serve", NULL},
+        {"serve", "--listen-fd", "x", NULL},
+        {"serve", "--listen-fd", "1", NULL},
+        {"serve", "--nonsense", NULL},
+        {"fly", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const char *argv[6] = {getenv("SNAFFLE_GUEST")};
+        struct err err = {0};
+        struct proc_result r = {0};
+        memcpy(argv + 1, rows[i], sizeof rows[i]);
+        assert_ok(proc_run(&(struct proc_options){.argv = argv}, &r, &err), &err);
+        assert_int_equal(r.exit_code, 2);
+        assert_non_null(strstr(buf_cstr(&r.err), "usage: snaffle-guest"));
+        proc_result_deinit(&r);
+    }
+}
+
+#define run_unit_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static const struct CMUnitTest tests[] = {
+    run_unit_test(a_command_runs_on_by_itself_and_leaves_files),
+    run_unit_test(a_command_out_of_time_is_recorded_as_such),
+    run_unit_test(a_signal_to_the_process_that_stayed_ends_the_command),
+    run_unit_test(what_cannot_run_says_why),
+    run_unit_test(a_spec_is_a_regular_file_of_fields),
+    run_unit_test(a_wrong_command_line_gives_the_usage),
+};
+
+RUN_TESTS(tests)
