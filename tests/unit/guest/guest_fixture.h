@@ -37,6 +37,12 @@ bool guest_fixture_start(struct guest_fixture *f, const struct guest_fixture_opt
 
 /* The guest's own process, as the host knows it: as pid 1 it has bubblewrap for a parent. */
 pid_t guest_fixture_guest_pid(const struct guest_fixture *f);
+/* Memory, and how much more of it a test should not find: sanitizers keep what was freed. */
+#ifdef __SANITIZE_ADDRESS__
+#define GUEST_FIXTURE_SLACK_KB 65536
+#else
+#define GUEST_FIXTURE_SLACK_KB 1024
+#endif
 long guest_fixture_resident_kb(const struct guest_fixture *f);
 
 /* The guest's exit status once it has ended: 128 + signal when killed. */
