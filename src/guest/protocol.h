@@ -31,56 +31,57 @@
 /* Bytes of content in one frame: what a pipe holds, so that one read makes one frame. */
 #define PROTOCOL_BYTES_MAX (64 * 1024)
 
+/* The numbers are the wire's: they never change, and new ones are appended. */
 enum protocol_type {
     PROTOCOL_HELLO = 1, /* Both ways, the first frame of each. */
-    PROTOCOL_START,     /* Host to guest: requests. */
-    PROTOCOL_SIGNAL,
-    PROTOCOL_WAIT,
-    PROTOCOL_KILL_ALL,
-    PROTOCOL_READ,
-    PROTOCOL_WRITE,
-    PROTOCOL_EXISTS,
-    PROTOCOL_BEAT,
-    PROTOCOL_INPUT,       /* Host to guest: bytes for the open request. */
+    PROTOCOL_START = 2, /* Host to guest: requests. */
+    PROTOCOL_SIGNAL = 3,
+    PROTOCOL_WAIT = 4,
+    PROTOCOL_KILL_ALL = 5,
+    PROTOCOL_READ = 6,
+    PROTOCOL_WRITE = 7,
+    PROTOCOL_EXISTS = 8,
+    PROTOCOL_BEAT = 9,
+    PROTOCOL_INPUT = 10,  /* Host to guest: bytes for the open request. */
     PROTOCOL_OUTPUT = 32, /* Guest to host: bytes of the open request. */
-    PROTOCOL_EXIT,        /* Guest to host: the request's end. */
-    PROTOCOL_DONE,
-    PROTOCOL_ERROR,
+    PROTOCOL_EXIT = 33,   /* Guest to host: the request's end. */
+    PROTOCOL_DONE = 34,
+    PROTOCOL_ERROR = 35,
 };
 
 enum protocol_tag {
     PROTOCOL_CWD = 1,
-    PROTOCOL_ARGV, /* Repeated. */
-    PROTOCOL_SHELL,
-    PROTOCOL_ENV, /* Repeated, NAME=value. */
-    PROTOCOL_STDOUT_PATH,
-    PROTOCOL_STDERR_PATH,
-    PROTOCOL_EXIT_PATH,
-    PROTOCOL_BYTES,
-    PROTOCOL_PATH,
-    PROTOCOL_MESSAGE,
-    PROTOCOL_PROGRAM, /* Name and version, for people. */
+    PROTOCOL_ARGV = 2, /* Repeated. */
+    PROTOCOL_SHELL = 3,
+    PROTOCOL_ENV = 4, /* Repeated, NAME=value. */
+    PROTOCOL_STDOUT_PATH = 5,
+    PROTOCOL_STDERR_PATH = 6,
+    PROTOCOL_EXIT_PATH = 7,
+    PROTOCOL_BYTES = 8,
+    PROTOCOL_PATH = 9,
+    PROTOCOL_MESSAGE = 10,
+    PROTOCOL_PROGRAM = 11, /* Name and version, for people. */
     PROTOCOL_INTEGER = 128,
-    PROTOCOL_MAJOR_VERSION = PROTOCOL_INTEGER,
-    PROTOCOL_MINOR_VERSION,
-    PROTOCOL_CLEAN,
-    PROTOCOL_DETACHED,
-    PROTOCOL_HAS_INPUT,
-    PROTOCOL_TIMEOUT_MS,
-    PROTOCOL_END,
-    PROTOCOL_STREAM, /* 1 or 2. */
-    PROTOCOL_JOB,
-    PROTOCOL_SIGNAL_NUMBER,
-    PROTOCOL_EXIT_CODE,
-    PROTOCOL_TIMED_OUT,
-    PROTOCOL_OUT_TOTAL,
-    PROTOCOL_ERR_TOTAL,
-    PROTOCOL_OFFSET,
-    PROTOCOL_LENGTH,
-    PROTOCOL_MODE,
-    PROTOCOL_COUNT,
-    PROTOCOL_CODE, /* An error's: the position of its row in ERR_MAP, which is append-only. */
-    PROTOCOL_PID,
+    PROTOCOL_MAJOR_VERSION = 128,
+    PROTOCOL_MINOR_VERSION = 129,
+    PROTOCOL_CLEAN = 130,
+    PROTOCOL_DETACHED = 131,
+    PROTOCOL_HAS_INPUT = 132,
+    PROTOCOL_TIMEOUT_MS = 133,
+    PROTOCOL_END = 134,
+    PROTOCOL_STREAM = 135, /* 1 or 2. */
+    PROTOCOL_JOB = 136,
+    PROTOCOL_SIGNAL_NUMBER = 137,
+    PROTOCOL_EXIT_CODE = 138,
+    PROTOCOL_TIMED_OUT = 139,
+    PROTOCOL_OUT_TOTAL = 140,
+    PROTOCOL_ERR_TOTAL = 141,
+    PROTOCOL_OFFSET = 142,
+    PROTOCOL_LENGTH = 143,
+    PROTOCOL_MODE = 144,
+    PROTOCOL_COUNT = 145,
+    PROTOCOL_CODE = 146, /* An error's: the position of its row in ERR_MAP, which is append-only. */
+    PROTOCOL_PID = 147,
 };
 
 struct protocol_frame {

@@ -31,8 +31,7 @@ static int connect_script(void *arg, int *out_fd, struct err *err) {
 
 static struct guest_client client_of(struct script *s) {
     s->kept_fd = -1;
-    return (struct guest_client){
-        .connect = connect_script, .arg = s, .torn_down = s->torn_down};
+    return (struct guest_client){.connect = connect_script, .arg = s, .torn_down = s->torn_down};
 }
 
 static void deinit(struct script *s) {
@@ -147,8 +146,8 @@ static void a_guest_that_sends_more_of_a_file_than_was_asked_for_is_refused(void
     assert_int_equal(out.len, 0);
 }
 
-static void the_guests_own_errors_keep_their_code_and_lose_what_a_terminal_would_obey(
-    void **state) {
+static void
+the_guests_own_errors_keep_their_code_and_lose_what_a_terminal_would_obey(void **state) {
     (void)state;
     struct err err = {0};
     struct sandbox_output o = {0};
