@@ -35,9 +35,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check(&(struct restore_plan){.top_logprobs = true}, in);
     check(&(struct restore_plan){ENGINE_LLAMA_CPP, true, false, true, true}, in);
     check(&(struct restore_plan){ENGINE_OPENAI, true, false, true, true}, in);
-    for (int i = 0; i < 2 && chunk_parse(&c, in) == 0; i++) {
-        BUG_IF(capture_add(&k, &c) < 0);
-    }
+    int rc = chunk_parse(&c, in);
+    struct chunk first = c;
+    BUG_IF(rc == 0 && capture_add(&k, &c) < 0);
+    BUG_IF(rc != ERR_NOMEM && chunk_parse(&c, in) != rc); /* Now it knows the beginning. */
+    BUG_IF(rc == 0 &&
+           (first.n_choices != c.n_choices || first.n_rows != c.n_rows || first.id.p != c.id.p ||
+            first.model.n != c.model.n || first.usage.ordinal != c.usage.ordinal ||
+            first.usage.value.p != c.usage.value.p));
     BUG_IF(answer_put(&k, &answer) < 0 || scan_whole(buf_sv(&answer), &value) != SCAN_OBJECT);
     (void)capture_completion_tokens(&k);
     capture_deinit(&k);

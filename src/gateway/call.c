@@ -6,9 +6,9 @@
 #include "base/clock.h"
 
 /* Calls kept for reuse with their buffers; about what two busy cores have open at once. */
-#define CALL_SPARE_MAX 64u
+#define CALL_SPARE_MAX 32u
 /* A spare call's buffers above this are given back. */
-#define CALL_KEEP_MAX (256u * 1024)
+#define CALL_KEEP_MAX (128u * 1024)
 
 static void on_agent_gone(struct exchange *x, void *arg) {
     (void)x;

@@ -10,7 +10,7 @@
 
 /* Buffers above this are given back after a call: a thousand sessions must not each keep the size
  * of their greatest answer. */
-#define CAPTURE_KEEP_MAX (256u * 1024)
+#define CAPTURE_KEEP_MAX (128u * 1024)
 
 static int add(struct capture *k, struct buf *b, struct sv bytes) {
     if (k->bytes + bytes.n > CAPTURE_BYTES_MAX) {

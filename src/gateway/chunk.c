@@ -289,21 +289,74 @@ static int top_field(struct scan *s, struct sv key, size_t ordinal, struct chunk
 }
 
 static void reset(struct chunk *c) {
-    *c = (struct chunk){
-        .choices = c->choices,
-        .cap_choices = c->cap_choices,
-        .rows = c->rows,
-        .cap_rows = c->cap_rows,
-    };
+    c->id = c->created = c->model = c->system_fingerprint = c->error = (struct sv){0};
+    c->usage = c->prompt_token_ids = (struct chunk_field){0};
+    c->has_choices = c->nonfinite = false;
+    c->n_choices = c->n_rows = 0;
+}
+
+/* The same bytes elsewhere. */
+static struct sv moved(struct sv v, const char *from, const char *to) {
+    return v.n > 0 ? (struct sv){to + (v.p - from), v.n} : (struct sv){0};
+}
+
+static void copy_prefix_fields(const struct sv from[4], const char *base, const char *to_base,
+                               struct sv *const to[4]) {
+    for (size_t i = 0; i < 4; i++) {
+        *to[i] = moved(from[i], base, to_base);
+    }
+}
+
+/* `s` stands at the value of `choices`. */
+static void learn_prefix(struct chunk *c, const struct scan *s, struct sv text, size_t ordinal) {
+    struct chunk_prefix *p = &c->prefix;
+    size_t n = (size_t)(s->p - text.p);
+    p->n = 0;
+    if (n > sizeof p->bytes || s->nonfinite || c->usage.member.n > 0 || c->error.n > 0 ||
+        c->prompt_token_ids.member.n > 0) {
+        return;
+    }
+    memcpy(p->bytes, text.p, n);
+    p->n = n;
+    p->ordinal = ordinal;
+    const struct sv from[] = {c->id, c->created, c->model, c->system_fingerprint};
+    struct sv *const to[] = {&p->id, &p->created, &p->model, &p->system_fingerprint};
+    copy_prefix_fields(from, text.p, p->bytes, to);
+}
+
+/* True when the text begins as the last one did; then `s` stands at the value of `choices`. */
+static bool take_prefix(struct chunk *c, struct scan *s, struct sv text) {
+    const struct chunk_prefix *p = &c->prefix;
+    if (p->n == 0 || text.n <= p->n || memcmp(text.p, p->bytes, p->n) != 0) {
+        return false;
+    }
+    const struct sv from[] = {p->id, p->created, p->model, p->system_fingerprint};
+    struct sv *const to[] = {&c->id, &c->created, &c->model, &c->system_fingerprint};
+    copy_prefix_fields(from, p->bytes, text.p, to);
+    int rc = scan_enter_object(s);
+    BUG_IF(rc < 0); /* These bytes were entered before. */
+    s->p = text.p + p->n;
+    s->first = false;
+    return true;
 }
 
 int chunk_parse(struct chunk *c, struct sv text) {
     struct scan s;
     struct sv key;
+    size_t ordinal = 0;
+    int rc;
     reset(c);
     scan_init(&s, text);
-    int rc = scan_enter_object(&s);
-    for (size_t ordinal = 0; rc >= 0 && (rc = scan_next_key(&s, &key)) == 1; ordinal++) {
+    if (take_prefix(c, &s, text)) {
+        ordinal = c->prefix.ordinal + 1;
+        rc = read_choices(&s, c);
+    } else {
+        rc = scan_enter_object(&s);
+    }
+    for (; rc >= 0 && (rc = scan_next_key(&s, &key)) == 1; ordinal++) {
+        if (ordinal > 0 && text_key_is(&s, key, SV("choices"))) {
+            learn_prefix(c, &s, text, ordinal);
+        }
         rc = top_field(&s, key, ordinal, c);
     }
     rc = rc < 0 ? rc : scan_end(&s);

@@ -51,6 +51,15 @@ struct chunk_choice {
     size_t n_rows;
 };
 
+/* The chunks of a stream begin alike, up to `choices`: what was read of one holds for the next. */
+#define CHUNK_PREFIX_MAX 512u /* About 150 bytes; model names may be long paths. */
+struct chunk_prefix {
+    char bytes[CHUNK_PREFIX_MAX];
+    size_t n;                                         /* 0: none is known. */
+    size_t ordinal;                                   /* Of `choices`. */
+    struct sv id, created, model, system_fingerprint; /* In `bytes`. */
+};
+
 struct chunk {
     struct sv id;
     struct sv created;
@@ -65,6 +74,7 @@ struct chunk {
     size_t n_choices, cap_choices;
     struct chunk_row *rows;
     size_t n_rows, cap_rows;
+    struct chunk_prefix prefix;
 };
 
 /* Fills `c`, whose lists are used again. ERR_INPUT, ERR_LIMIT: no JSON object, or `choices` is not
