@@ -14,16 +14,17 @@
 /* What is left when the owner of a sandbox is killed outright: no process, and a directory that the
  * next sweep removes. The owner is this program again, started with --owner. */
 
-#define MARK "31325"
+static char sleeping[96]; /* The command line of the owner's processes that try to get away. */
 
 /* Makes a sandbox whose processes try to get away, says so, and waits to be killed. */
-static int be_owner(void) {
+static int be_owner(const char *mark) {
     struct err err = {0};
     struct sandbox *s = NULL;
     struct sandbox_output o = {0};
     struct sandbox_spec spec = {.owner = "test", .run = "dead", .rollout = "case"};
-    struct sandbox_exec what = {.shell = "for i in 1 2 3; do (setsid nohup sleep " MARK
-                                         " >/dev/null 2>&1 &); done"};
+    AUTO_FREE char *shell =
+        mem_printf("for i in 1 2 3; do (setsid nohup sleep %s >/dev/null 2>&1 &); done", mark);
+    struct sandbox_exec what = {.shell = shell};
     int r = sandbox_create(&sandbox_local, &spec, deadline_in_s(PATIENCE_S), NULL, &s, &err);
     if (r == 0) {
         r = sandbox_exec(s, &what, &o, &err);
@@ -39,12 +40,13 @@ static int be_owner(void) {
 static pid_t start_owner(int *said) {
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    const char *mark = world_mark();
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* A case that fails leaves no owner. */
         dup2(ends[1], STDOUT_FILENO);
-        execl("/proc/self/exe", "local_death_test", "--owner", NULL);
+        execl("/proc/self/exe", "local_death_test", "--owner", mark, NULL);
         _exit(127);
     }
     close(ends[1]);
@@ -95,9 +97,9 @@ static void an_owner_killed_outright_leaves_no_process_and_a_sweep_the_rest(void
     assert_true(read(said, word, sizeof word - 1) > 0);
     close(said);
     assert_string_equal(word, "ready");
-    await_named(MARK, 3);
+    await_named(sleeping, 3);
     kill_owner(owner);
-    await_named(MARK, 0);
+    await_named(sleeping, 0);
     uid_t uid = uid_of_dead();
     if (geteuid() == 0) {
         deadline_ms until = deadline_in_s(PATIENCE_S);
@@ -143,7 +145,7 @@ static void an_owner_killed_in_the_middle_of_making_one_leaves_no_process(void *
             json_t *id = json_object_get(json_array_get(list, k), "id");
             assert_int_equal(world_processes_named(json_string_value(id)), 0);
         }
-        assert_int_equal(world_processes_named(MARK), 0);
+        assert_int_equal(world_processes_named(sleeping), 0);
     }
 }
 
@@ -153,10 +155,11 @@ static const struct CMUnitTest cases[] = {
 };
 
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "--owner") == 0) {
-        return be_owner();
+    if (argc > 2 && strcmp(argv[1], "--owner") == 0) {
+        return be_owner(argv[2]);
     }
     world_enter(argc > 1 && strcmp(argv[1], "--as-user") == 0);
+    snprintf(sleeping, sizeof sleeping, "sleep %s", world_mark());
     int failed = contract_run_cases(&sandbox_local, cases, ARRAY_LEN(cases));
     return world_leave() ? failed : 1;
 }

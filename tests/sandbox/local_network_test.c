@@ -170,9 +170,9 @@ static void a_full_network_reaches_out_but_never_the_hosts_loopback(void **state
     assert_string_equal(heard(s, "127.0.0.1", SANDBOX_MODEL_PORT), "model");
     greeter_end(&model);
     greeter_end(&local);
-    assert_true(world_processes_named("/proc/self/fd/4") > 0);
+    assert_true(world_children_named("/proc/self/fd/4") > 0);
     contract_end(s);
-    assert_int_equal(world_processes_named("/proc/self/fd/4"), 0);
+    assert_int_equal(world_children_named("/proc/self/fd/4"), 0);
 }
 
 static const struct CMUnitTest cases[] = {

@@ -179,12 +179,12 @@ static void too_many_processes_are_refused_and_the_harness_lives(void **state) {
     struct sandbox *other = contract_make(&spec);
     struct err err = {0};
     struct sandbox_output o = {0};
-    struct sandbox_exec what = {
-        .argv = (const char *[]){"sh", "-c", "for i in $(seq 200); do sleep 31326 & done", NULL},
-        .timeout_s = 30};
+    AUTO_FREE char *fork_many = mem_printf("for i in $(seq 200); do sleep %s & done", world_mark());
+    struct sandbox_exec what = {.argv = (const char *[]){"sh", "-c", fork_many, NULL},
+                                .timeout_s = 30};
     assert_ok(sandbox_exec(s, &what, &o, &err), &err);
     sandbox_output_deinit(&o);
-    int n = world_processes_named("31326");
+    int n = world_processes_named(world_mark());
     assert_true(n > 10 && n <= 40);
     /* The other one has its own count. */
     assert_string_equal(

@@ -98,13 +98,15 @@ static bool process_has(const char *pid, const char *file, const char *word) {
     return strstr(text, word) != NULL;
 }
 
-static int count(const char *file, const char *word) {
+/* Those with `word` in `file`, and with `status_word` in their status if that is given. */
+static int count(const char *file, const char *word, const char *status_word) {
     int n = 0;
     DIR *d = opendir("/proc");
     for (struct dirent *e; d && (e = readdir(d));) {
         bool is_process = strspn(e->d_name, "0123456789") == strlen(e->d_name);
         n += is_process && process_has(e->d_name, file, word) &&
-             !process_has(e->d_name, "status", "\nState:\tZ");
+             !process_has(e->d_name, "status", "\nState:\tZ") &&
+             (!status_word || process_has(e->d_name, "status", status_word));
     }
     if (d) {
         closedir(d);
@@ -115,9 +117,21 @@ static int count(const char *file, const char *word) {
 int world_processes_of(uid_t uid) {
     char word[64];
     snprintf(word, sizeof word, "\nUid:\t%u\t", (unsigned)uid);
-    return count("status", word);
+    return count("status", word, NULL);
 }
 
 int world_processes_named(const char *word) {
-    return count("cmdline", word);
+    return count("cmdline", word, NULL);
+}
+
+int world_children_named(const char *word) {
+    char parent[64];
+    snprintf(parent, sizeof parent, "\nPPid:\t%d\n", (int)getpid());
+    return count("cmdline", word, parent);
+}
+
+const char *world_mark(void) {
+    static char mark[64];
+    snprintf(mark, sizeof mark, "31326.%d", (int)getpid());
+    return mark;
 }

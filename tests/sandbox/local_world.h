@@ -22,7 +22,12 @@ const char *world_state(void);
 /* How many processes, zombies not counted, run as `uid`. */
 int world_processes_of(uid_t uid);
 
-/* How many processes of the machine hold `word` in their command line. */
+/* How many processes of the machine hold `word` in their command line, and how many children of
+ * this one. Other test programs run beside this one: the word must be its own. */
 int world_processes_named(const char *word);
+int world_children_named(const char *word);
+
+/* Seconds to sleep for: no other process of the machine sleeps for the same. */
+const char *world_mark(void);
 
 #endif
