@@ -111,7 +111,7 @@ int box_make(const char *state, const struct sandbox_spec *spec, struct box *out
     return 0;
 }
 
-int box_note_process(struct box *b, pid_t pid, struct err *err) {
+int box_note_process(struct box *b, pid_t pid, const char *cgroup, struct err *err) {
     char boot[BOX_BOOT_MAX];
     unsigned long long start;
     if (box_boot_id(boot) < 0 || box_process_start(pid, &start) < 0) {
@@ -119,7 +119,8 @@ int box_note_process(struct box *b, pid_t pid, struct err *err) {
     }
     if (json_object_set_new(b->record, "pid", json_integer(pid)) < 0 ||
         json_object_set_new(b->record, "pid_start", json_integer((json_int_t)start)) < 0 ||
-        json_object_set_new(b->record, "boot", json_string(boot)) < 0) {
+        json_object_set_new(b->record, "boot", json_string(boot)) < 0 ||
+        json_object_set_new(b->record, "cgroup", cgroup ? json_string(cgroup) : json_null()) < 0) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     return write_record(b, err);

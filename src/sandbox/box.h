@@ -39,8 +39,9 @@ struct box {
 int box_make(const char *state, const struct sandbox_spec *spec, struct box *out,
              struct err *err) CHECK_RESULT;
 
-/* Writes down the first process, so that a sweep finds it if this process dies. */
-int box_note_process(struct box *b, pid_t pid, struct err *err) CHECK_RESULT;
+/* Writes down the first process and its control group (NULL: none), so that a sweep finds them if
+ * this process dies. */
+int box_note_process(struct box *b, pid_t pid, const char *cgroup, struct err *err) CHECK_RESULT;
 
 /* Removes it from disk and frees its uid. Every process of the box must be dead. */
 int box_remove(struct box *b, struct err *err);

@@ -31,6 +31,7 @@ struct life {
     pid_t bwrap;  /* The monitor, our child; 0: none. */
     int pidfd;    /* The guest, pid 1 inside: its death is the death of all. -1: none. */
     pid_t helper; /* Of a full network; 0: none. */
+    char *cgroup; /* With the memory limit; NULL: none. */
 };
 
 struct local {
@@ -48,6 +49,7 @@ struct local {
     bool removed;              /* Under lifecycle: the box is gone. */
     atomic_uint lives;         /* Counts starts: a job of an earlier life is lost. */
     _Atomic(enum sandbox_network) network; /* Of the present life. */
+    atomic_bool has_memory_limit;          /* Likewise. */
 
     /* The beat's list, under its own lock (local_beat.c). */
     struct local *next;
@@ -84,6 +86,12 @@ void local_beat_leave(struct local *l);
 int local_diagnose(struct sv words, struct err *err);
 
 int local_check(struct err *err) CHECK_RESULT;
+/* A control group with the memory limit; NULL where none can be made. The caller frees the path,
+ * after local_cgroup_remove when every process in it is dead. NULL is nothing to remove. */
+char *local_cgroup_make(const char *id, const struct sandbox_limits *limits);
+int local_cgroup_join(const char *group, pid_t pid, struct err *err) CHECK_RESULT;
+void local_cgroup_remove(const char *group);
+
 json_t *local_isolation(const struct sandbox *s);
 int local_refuse_unenforced(const struct sandbox_spec *spec, struct err *err) CHECK_RESULT;
 

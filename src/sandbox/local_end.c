@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -80,5 +81,8 @@ int local_end(struct local *l, struct err *err) {
     int r = end_payload(&l->life, err);
     local_end_child(&l->life.bwrap);
     local_end_child(&l->life.helper);
+    local_cgroup_remove(l->life.cgroup);
+    free(l->life.cgroup);
+    l->life.cgroup = NULL;
     return r;
 }

@@ -9,12 +9,13 @@
 
 #define ENFORCED "enforced"
 
+enum { MEMORY, DISK };
 static const struct {
     const char *name;
     const char *text;
 } unenforced[] = {
     {"memory",
-     "not_enforced: no memory cgroup is set up (what is in /tmp and /dev/shm is bounded)"},
+     "not_enforced: no memory control group can be made here (/tmp and /dev/shm are bounded)"},
     {"disk", "not_enforced: the home has no size of its own"},
 };
 
@@ -22,9 +23,10 @@ int local_refuse_unenforced(const struct sandbox_spec *spec, struct err *err) {
     if (!spec->strict) {
         return 0;
     }
-    return err_set(err, ERR_UNSUPPORTED,
-                   "the local backend does not enforce the limits of memory and disk (run without "
-                   "--strict to go on without them)");
+    return err_set(
+        err, ERR_UNSUPPORTED,
+        "the local backend does not enforce the disk limit (run without --strict to go on "
+        "without it)");
 }
 
 json_t *local_isolation(const struct sandbox *s) {
@@ -34,7 +36,9 @@ json_t *local_isolation(const struct sandbox *s) {
                               ? ENFORCED
                               : "shared: not started by root, so all sandboxes have your own uid");
     for (size_t i = 0; o && i < ARRAY_LEN(unenforced); i++) {
-        if (json_object_set_new(o, unenforced[i].name, json_string(unenforced[i].text)) < 0) {
+        bool holds = i == MEMORY && atomic_load(&l->has_memory_limit);
+        json_t *text = json_string(holds ? ENFORCED : unenforced[i].text);
+        if (json_object_set_new(o, unenforced[i].name, text) < 0) {
             json_decref(o);
             return NULL;
         }

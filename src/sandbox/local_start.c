@@ -228,6 +228,15 @@ static int await_guest(struct local *l, struct start *s, deadline_ms until,
     return guest_hello(&l->guest, until, cancel, err);
 }
 
+/* Written down before anything is in the group: a sweep can then remove it. */
+static int limit_and_note(struct local *l, const struct sandbox_spec *spec, pid_t payload,
+                          struct err *err) {
+    l->life.cgroup = local_cgroup_make(l->box.id, &spec->limits);
+    atomic_store(&l->has_memory_limit, l->life.cgroup != NULL);
+    int r = box_note_process(&l->box, payload, l->life.cgroup, err);
+    return r < 0 || !l->life.cgroup ? r : local_cgroup_join(l->life.cgroup, payload, err);
+}
+
 static int bring_up(struct local *l, const struct sandbox_spec *spec, const struct local_net *net,
                     deadline_ms until, const struct cancel *cancel, struct err *err) {
     struct start s;
@@ -240,7 +249,7 @@ static int bring_up(struct local *l, const struct sandbox_spec *spec, const stru
         r = learn_payload(l, &s, until, cancel, &payload, err);
     }
     if (r == 0) {
-        r = box_note_process(&l->box, payload, err);
+        r = limit_and_note(l, spec, payload, err);
     }
     if (r == 0 && net->program) {
         r = local_net_attach(l, net, payload, until, cancel, &l->life.helper, err);
