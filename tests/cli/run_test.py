@@ -66,7 +66,7 @@ def a_rollout_is_run_and_every_command_shows_it():
     for part in ("status      ok", "reward      1.00", "completion tokens", "log-probability -",
                  "create ", "agent ", "verify ", "runs/cli-whole/one"):
         holds(ran.out, part)
-    holds(ran.err, "creating sandbox")
+    holds(ran.err, "creating local sandbox")
     equal(sandboxes_of("cli-whole"), [], "sandboxes left")
 
     rows = json.loads(snaffle("ls", "--json", folder=ran.folder, check=True).out)
