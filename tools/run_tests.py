@@ -78,6 +78,7 @@ class Build:
         tests = self.introspect("--tests")
         for test in tests:
             test["suite"] = {s.split(":", 1)[-1] for s in test["suite"]}
+            test["workdir"] = test["workdir"] or str(self.dir)  # As `meson test` does.
         return tests
 
     def targets_of(self, tests):
@@ -114,7 +115,7 @@ def run_program(test, label, slowdown):
 
 def run_limited(argv, cwd, env, limit_s):
     """Output, errors and exit status; None for the status when the time limit passed."""
-    child = subprocess.Popen(argv, cwd=cwd or ROOT, env=env, stdin=subprocess.DEVNULL,
+    child = subprocess.Popen(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              errors="replace", start_new_session=True)
     try:

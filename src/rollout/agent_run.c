@@ -54,6 +54,7 @@ static int start(struct rollout_session *s, struct err *err) {
             .cancel = s->stop,
         };
         s->agent_until = deadline_in_s(seconds);
+        s->agent_began_us = clock_us();
         r = sandbox_start(s->sandbox, &what, &s->job, err);
     }
     agent_plan_deinit(&plan);
@@ -106,6 +107,10 @@ static void close_gateway(struct rollout_session *s) {
     }
 }
 
+static void note_ran(struct rollout_session *s) {
+    s->agent_ran_s = (double)(clock_us() - s->agent_began_us) / 1e6;
+}
+
 void session_stop_agent(struct rollout_session *s) {
     if (s->sandbox && s->agent != SESSION_AGENT_NOT_STARTED && s->job) {
         struct err e = {0};
@@ -122,6 +127,7 @@ void session_stop_agent(struct rollout_session *s) {
     }
     if (s->agent == SESSION_AGENT_RUNNING) {
         s->agent = SESSION_AGENT_STOPPED;
+        note_ran(s);
     }
     pthread_rwlock_wrlock(&s->alive);
     close_gateway(s);
@@ -182,6 +188,7 @@ static void judge_end(struct rollout_session *s) {
 
 static int ended(struct rollout_session *s, int exit_code, int *out) {
     s->agent = SESSION_AGENT_ENDED;
+    note_ran(s);
     s->exit_code = *out = exit_code;
     s->has_exit_code = true;
     session_stop_agent(s); /* What it left running must not outlive it. */

@@ -97,15 +97,16 @@ static json_t *own_part(const struct rollout_session *s, const struct turns *tur
     const struct rollout_cause_row *row = rollout_cause_row(s->cause);
     const char *level = factory_captures(f) ? turns_level(turns) : "none";
     return json_pack(
-        "{s:s, s:s, s:o, s:o, s:o, s:o, s:O, s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:f, s:I, "
-        "s:I}",
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:O, s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:f, s:f, "
+        "s:I, s:I}",
         "schema", RESULT_SCHEMA, "status", row->status, "cause", or_null(row->word), "phases",
         phases_json(s), "capture_level", or_null(level), "isolation",
         s->isolation ? json_incref(s->isolation) : json_object(), "findings", s->findings, "run",
         f->run, "rollout", s->rollout, "group", s->group, "attempt", (json_int_t)s->attempt,
         "backend", f->backend->name, "agent", f->agent->name, "agent_version",
         or_null(f->installed.version), "model", json_text(sv_from(f->o.config->model)), "started",
-        s->began_unix, "calls", (json_int_t)s->stats.calls, "completion_tokens",
+        s->began_unix, "agent_ran_s", to_ms(s->agent_ran_s), "calls", (json_int_t)s->stats.calls,
+        "completion_tokens",
         (json_int_t)(factory_captures(f) ? turns->completion_tokens
                                          : (long long)s->stats.completion_tokens));
 }

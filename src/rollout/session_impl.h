@@ -79,6 +79,8 @@ struct rollout_session {
     enum session_agent agent;
     int exit_code;
     bool has_exit_code;
+    int64_t agent_began_us;
+    double agent_ran_s; /* From its start to its end, as seen here. */
     char *log_path;
     deadline_ms agent_until;
 
