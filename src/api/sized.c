@@ -6,10 +6,11 @@
 #define SIZE_MAX_SANE 65536 /* No options struct is larger; an unset size often is. */
 
 int sized_take(void *out, size_t out_size, const void *from, size_t least, struct err *err) {
-    size_t size = 0;
-    if (from) {
-        memcpy(&size, from, sizeof size);
+    if (!from) {
+        return err_set(err, ERR_INPUT, "options: NULL: give a struct with its 'size' set");
     }
+    size_t size = 0;
+    memcpy(&size, from, sizeof size);
     if (size < least || size > SIZE_MAX_SANE) {
         return err_set(err, ERR_INPUT, "options: 'size' is %zu: set it to sizeof of the struct",
                        size);

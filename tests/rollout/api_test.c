@@ -175,6 +175,19 @@ static void a_rollout_in_one_call_gives_its_result(void **state) {
     waitpid(model, NULL, 0);
 }
 
+static void check_fetches(snaffle_session *session) {
+    snaffle_error *error = NULL;
+    char *text = NULL;
+    size_t length = 0;
+    assert_good(snaffle_session_fetch_trace(session, &text, &length, &error), error);
+    assert_int_equal(length, strlen(text));
+    assert_non_null(strstr(text, "\"completion_token_ids\""));
+    snaffle_free(text);
+    assert_good(snaffle_session_fetch_log(session, &text, &length, &error), error);
+    assert_true(length > 0);
+    snaffle_free(text);
+}
+
 static void a_rollout_step_by_step_gives_trace_log_and_reward(void **state) {
     (void)state;
     char url[64];
@@ -199,20 +212,13 @@ static void a_rollout_step_by_step_gives_trace_log_and_reward(void **state) {
     assert_good(snaffle_session_start_agent(session, &error), error);
     assert_good(snaffle_session_wait(session, 0, &code, &error), error);
     assert_int_equal(code, 0);
-    char *text = NULL;
-    size_t length = 0;
-    assert_good(snaffle_session_fetch_trace(session, &text, &length, &error), error);
-    assert_int_equal(length, strlen(text));
-    assert_non_null(strstr(text, "\"completion_token_ids\""));
-    snaffle_free(text);
-    assert_good(snaffle_session_fetch_log(session, &text, &length, &error), error);
-    assert_true(length > 0);
-    snaffle_free(text);
+    check_fetches(session);
     double reward = -1;
     assert_int_equal(snaffle_session_verify(session, &reward, &error), 1);
     assert_true(reward == 1.0);
     assert_good(snaffle_session_close(session, &error), error);
     assert_good(snaffle_session_close(session, &error), error);
+    char *text = NULL;
     assert_good(snaffle_session_result(session, &text, &error), error);
     assert_non_null(strstr(text, "\"rollout\":\"step-by-step\""));
     snaffle_free(text);

@@ -67,7 +67,8 @@ static void model_start(struct ground *g, struct model *m, const char *script) {
         }
     }
     assert_true(port.len > 0);
-    snprintf(m->url, sizeof m->url, "http://127.0.0.1:%d/v1", (int)strtol(port.data, NULL, 10));
+    snprintf(m->url, sizeof m->url, "http://127.0.0.1:%d/v1",
+             (int)strtol(buf_cstr(&port), NULL, 10));
     g->config.agent.base_url = m->url;
     g->config.agent.model = "scripted";
 }
@@ -111,7 +112,7 @@ static void assert_exact(const struct rollout_result *r) {
 static void opencode_solves_the_example_and_every_token_is_there(void **state) {
     NEED_OPENCODE();
     struct ground *g = *state;
-    struct model m;
+    struct model m = {0};
     model_start(g, &m, SOURCE_ROOT "/examples/binary_search/model_script.json");
     g->options.running = NULL;
     g->options.logprobs_processed = true; /* The scripted model's are. */
@@ -154,7 +155,7 @@ static const char prying_task[] =
 static void the_real_key_is_nowhere_the_agent_can_look(void **state) {
     NEED_OPENCODE();
     struct ground *g = *state;
-    struct model m;
+    struct model m = {0};
     struct err err = {0};
     char script[128];
     snprintf(script, sizeof script, "%s/script.json", g->dir);
