@@ -33,11 +33,11 @@ static int serve(const char *dir) {
     }
 }
 
-static int ask_health(unsigned port) {
+static int ask_health(uint16_t port) {
     static const char request[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
     struct sockaddr_in at = {
         .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)port),
+        .sin_port = htons(port),
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
     };
     char answer[512] = "";
@@ -53,7 +53,7 @@ static int ask_health(unsigned port) {
 static double start_once(const char *self, const char *dir) {
     int ends[2];
     char line[32] = "";
-    unsigned port = 0;
+    unsigned long long port = 0;
     if (pipe(ends) < 0) {
         return -1;
     }
@@ -65,8 +65,9 @@ static double start_once(const char *self, const char *dir) {
         _exit(127);
     }
     close(ends[1]);
-    int ok = read(ends[0], line, sizeof line - 1) > 0 && sscanf(line, "%u", &port) == 1 &&
-             ask_health(port) == 0;
+    ssize_t n = read(ends[0], line, sizeof line);
+    int ok = n > 1 && sv_parse_u64((struct sv){line, (size_t)n - 1}, UINT16_MAX, &port) &&
+             ask_health((uint16_t)port) == 0;
     double ms = (double)(clock_us() - from) / 1000;
     close(ends[0]);
     kill(pid, SIGKILL);

@@ -284,12 +284,16 @@ bool capture_usage_tokens(const struct capture *k, uint64_t *out) {
     struct sv value;
     bool found = false;
     scan_init(&s, buf_sv(&k->usage));
-    int rc = scan_enter_object(&s);
-    while (rc >= 0 && (rc = scan_next_key(&s, &key)) == 1) {
+    if (scan_enter_object(&s) < 0) {
+        return false;
+    }
+    while (scan_next_key(&s, &key) == 1) {
         unsigned long long n;
-        rc = scan_skip(&s, &value);
-        if (rc > 0 && text_key_is(&s, key, SV("completion_tokens")) &&
-            sv_parse_u64(value, INT64_MAX, &n)) {
+        bool is_it = text_key_is(&s, key, SV("completion_tokens"));
+        if (scan_skip(&s, &value) < 0) {
+            break;
+        }
+        if (is_it && sv_parse_u64(value, INT64_MAX, &n)) {
             *out = n;
             found = true;
         }

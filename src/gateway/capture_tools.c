@@ -74,7 +74,7 @@ static struct capture_tool *find_tool(struct capture_choice *choice, const struc
         }
         return NULL;
     }
-    if (choice->n_tools == 0) {
+    if (choice->n_tools == 0 || !choice->tools) {
         return NULL;
     }
     struct capture_tool *last = &choice->tools[choice->n_tools - 1];
@@ -88,7 +88,7 @@ static int new_tool(struct capture *k, struct capture_choice *choice, const stru
         k->over_limit = true;
         return 0;
     }
-    if (choice->n_tools == choice->cap_tools) {
+    if (!choice->tools || choice->n_tools == choice->cap_tools) {
         size_t cap = choice->cap_tools ? choice->cap_tools * 2 : 4;
         struct capture_tool *tools = realloc(choice->tools, cap * sizeof *tools);
         if (!tools) {
@@ -125,15 +125,17 @@ int capture_add_tools(struct capture *k, struct capture_choice *choice, struct s
     struct scan s;
     struct sv other;
     scan_init(&s, list);
-    int more = scan_enter_array(&s);
-    while (more >= 0 && (more = scan_next_item(&s)) == 1) {
+    if (scan_enter_array(&s) < 0) {
+        return 0;
+    }
+    while (scan_next_item(&s) == 1) {
         struct fragment f;
-        if (scan_peek(&s) != SCAN_OBJECT) {
-            more = scan_skip(&s, &other);
-            continue;
+        bool is_fragment = scan_peek(&s) == SCAN_OBJECT;
+        int rc = is_fragment ? read_fragment(&s, &f) : scan_skip(&s, &other);
+        if (rc < 0) {
+            return 0;
         }
-        more = read_fragment(&s, &f);
-        int rc = more < 0 ? 0 : add_fragment(k, choice, &f);
+        rc = is_fragment ? add_fragment(k, choice, &f) : 0;
         if (rc < 0) {
             return rc;
         }

@@ -56,7 +56,10 @@ static int take(struct scan *s, struct sv *out) {
     struct sv value;
     int kind = scan_skip(s, &value);
     if (kind > 0) {
-        *out = kind == SCAN_NULL ? (struct sv){0} : value;
+        if (kind == SCAN_NULL) {
+            value.n = 0;
+        }
+        *out = value;
     }
     return kind;
 }

@@ -39,6 +39,7 @@ static int note(struct rewrite *w, const char *field, const char *action, struct
 /* Puts text among the values and gives its span. */
 static int keep(struct rewrite *w, struct sv a, struct sv b, struct sv c, struct sv *out) {
     size_t at = w->values.len;
+    *out = (struct sv){0};
     int rc = buf_add_sv(&w->values, a);
     rc = rc < 0 ? rc : buf_add_sv(&w->values, b);
     rc = rc < 0 ? rc : buf_add_sv(&w->values, c);
@@ -79,6 +80,7 @@ static int set_top(struct work *k, struct request_place *place, enum request_nam
 
 static int add_number(struct rewrite *w, long long number, struct sv *out) {
     size_t at = w->values.len;
+    *out = (struct sv){0};
     int rc = buf_addf(&w->values, "%lld", number);
     if (rc == 0) {
         *out = (struct sv){w->values.data + at, w->values.len - at};

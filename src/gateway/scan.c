@@ -322,10 +322,8 @@ static const char *pass_value(struct scan *s, const char *p) {
 }
 
 void scan_init(struct scan *s, struct sv text) {
-    *s = (struct scan){.p = text.p, .end = text.p + text.n};
-    if (!text.p) {
-        s->p = s->end = "";
-    }
+    const char *p = text.p ? text.p : "";
+    *s = (struct scan){.p = p, .end = p + text.n};
 }
 
 static int kind_at(const char *p, const char *end) {

@@ -65,7 +65,11 @@ static pid_t start(const char *journal_dir, const char *url, unsigned *port, cha
     }
     close(ends[1]);
     assert_true(read(ends[0], line, sizeof line - 1) > 0);
-    assert_int_equal(sscanf(line, "%u %63s", port, token), 2);
+    unsigned long long number = 0;
+    size_t blank = strcspn(line, " ");
+    assert_true(sv_parse_u64((struct sv){line, blank}, UINT16_MAX, &number));
+    *port = (unsigned)number;
+    snprintf(token, 64, "%.*s", (int)strcspn(line + blank + 1, "\n"), line + blank + 1);
     close(ends[0]);
     return pid;
 }

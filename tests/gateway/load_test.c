@@ -83,9 +83,11 @@ static void count_records(struct fixture *f) {
     assert_ok(journal_flush(f->journal, &e), &e);
     assert_ok(journal_reader_open(f->journal_dir, &reader, &e), &e);
     while (journal_reader_next(reader, &record, &e) == 1) {
-        unsigned session;
+        unsigned long long session;
         if (record.call == 0 || record.call > CALLS ||
-            sscanf(record.session.p, "load-%u.1", &session) != 1) {
+            !sv_starts_with(record.session, SV("load-")) ||
+            !sv_parse_u64((struct sv){record.session.p + 5, record.session.n - 7}, SESSIONS - 1,
+                          &session)) {
             continue;
         }
         intents[session][record.call] += record.type == JOURNAL_INTENT;
@@ -97,8 +99,8 @@ static void count_records(struct fixture *f) {
             if (sv_eq(record.parts[i].name, SV("completion_token_ids"))) {
                 AUTO_BUF struct buf want = {0};
                 assert_int_equal(buf_addf(&want,
-                                          "[%u,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]",
-                                          session * 1000 + (unsigned)record.call - 1),
+                                          "[%llu,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]",
+                                          session * 1000 + record.call - 1),
                                  0);
                 assert_true(sv_eq(record.parts[i].bytes, buf_sv(&want)));
             }
