@@ -10,7 +10,21 @@ static struct sv head_text(const json_t *head, const char *field) {
     return sv_from(json_string_value(json_object_get(head, field)));
 }
 
+static bool has(const struct trace_judgement *j, const char *code) {
+    size_t i;
+    json_t *one;
+    json_array_foreach(j->findings, i, one) {
+        if (strcmp(json_string_value(one), code) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int find(struct trace_judgement *j, const char *code, struct err *err) {
+    if (has(j, code)) { /* The gateway saw it too. */
+        return 0;
+    }
     if (json_array_append_new(j->findings, json_string(code)) < 0) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
@@ -47,6 +61,19 @@ static int judge_role(const struct judge *judge, const struct trace_call *call,
     return kind == AGENT_CALL_SUBAGENT ? find(out, "subagent", err) : 0;
 }
 
+/* What was recorded is not all that the engine said. */
+static bool is_evidence_partial(const struct trace_judgement *j) {
+    static const char *const codes[] = {"capture_limit",   "encoded_answer",      "head_invalid",
+                                        "part_invalid",    "record_damaged",      "tail_missing",
+                                        "unparsed_events", "upstream_error_event"};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        if (has(j, codes[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One row a rule: a call that breaks any of them is not trainable, and the code says why. */
 static int judge_tokens(const struct judge *judge, const struct trace_call *call,
                         struct trace_judgement *out, struct err *err) {
@@ -69,7 +96,7 @@ static int judge_tokens(const struct judge *judge, const struct trace_call *call
         {t.ids > 0 && t.usage_ids >= 0 && (long long)t.ids != t.usage_ids, "usage_mismatch"},
         {t.logps > 0 && !judge->logprobs_processed && !sampling_is_neutral(sent), "raw_logprobs"},
     };
-    out->trainable = strcmp(out->role, "agent") == 0;
+    out->trainable = strcmp(out->role, "agent") == 0 && !is_evidence_partial(out);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (rules[i].broken) {
             out->trainable = 0;

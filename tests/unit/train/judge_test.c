@@ -24,6 +24,7 @@ struct call {
     const char *finish_reason; /* NULL: null. */
     const char *sampling;
     const char *prompt_ids, *ids, *logps, *usage;
+    const char *evidence; /* A finding that was there before. */
 };
 
 static const struct call good = {
@@ -55,6 +56,9 @@ static char *judged(const struct call *c, bool processed) {
     struct judge judge = {.agent = &agent, .logprobs_processed = processed};
     struct trace_judgement j = {.role = "agent", .trainable = -1, .findings = json_array()};
     struct err err = {0};
+    if (c->evidence) {
+        json_array_append_new(j.findings, json_string(c->evidence));
+    }
     assert_ok(judge_call(&judge, &call, &j, &err), &err);
     struct buf text = {0};
     assert_int_equal(buf_addf(&text, "%s %d", j.role, j.trainable), 0);
@@ -133,6 +137,18 @@ static void each_thing_that_is_missing_has_its_code(void **state) {
     assert_judged(&c, false, "agent 1 truncated_turn");
 }
 
+static void evidence_that_is_not_whole_trains_nobody_and_is_not_told_twice(void **state) {
+    (void)state;
+    struct call c = good;
+    c.evidence = "capture_limit";
+    assert_judged(&c, false, "agent 0 capture_limit");
+    c.evidence = "empty_completion"; /* Says nothing of the tokens. */
+    assert_judged(&c, false, "agent 1 empty_completion");
+    c.evidence = "no_logprobs";
+    c.logps = NULL;
+    assert_judged(&c, false, "agent 0 no_logprobs");
+}
+
 static void
 log_probabilities_before_sampling_are_trainable_only_if_that_changes_nothing(void **state) {
     (void)state;
@@ -164,6 +180,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(calls_for_a_title_are_auxiliary_and_not_trained),
     cmocka_unit_test(an_answer_the_agent_did_not_wait_for_is_discarded),
     cmocka_unit_test(each_thing_that_is_missing_has_its_code),
+    cmocka_unit_test(evidence_that_is_not_whole_trains_nobody_and_is_not_told_twice),
     cmocka_unit_test(log_probabilities_before_sampling_are_trainable_only_if_that_changes_nothing),
 };
 
