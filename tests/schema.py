@@ -133,6 +133,18 @@ class Checker:
     def check_maxProperties(self, value, rule, _schema, at):
         self.bound(value, at, "object", lambda v: len(v) <= rule, f"has more than {rule}")
 
+    def check_uniqueItems(self, value, rule, _schema, at):
+        if rule and isinstance(value, list) and len({json.dumps(v) for v in value}) < len(value):
+            self.fault(at, "has the same twice")
+
+    def check_not(self, value, rule, _schema, at):
+        if self.is_valid(value, rule):
+            self.fault(at, "fits what it must not")
+
+    def check_allOf(self, value, rule, _schema, at):
+        for sub in rule:
+            self.check(value, sub, at)
+
     def check_anyOf(self, value, rule, _schema, at):
         if not any(self.is_valid(value, sub) for sub in rule):
             self.fault(at, "fits none of the alternatives")

@@ -56,10 +56,10 @@ static void play(struct rollout_session *s) {
     }
 }
 
-/* One attempt. *again: the table of causes gives it another. */
+/* One attempt. *again: whether, and how, the table of causes gives it another. */
 static int attempt_once(struct rollout_factory *f, const struct task *task,
                         const struct rollout_names *names, const struct rollout_control *control,
-                        struct rollout_result *out, bool *again, struct err *err) {
+                        struct rollout_result *out, enum rollout_retry *again, struct err *err) {
     struct rollout_session *s = NULL;
     int r = session_new(f, task, names, control, &s, err);
     if (r < 0) {
@@ -70,8 +70,9 @@ static int attempt_once(struct rollout_factory *f, const struct task *task,
     r = rollout_session_close(s, &closing);
     if (s->result) { /* A failed teardown stands among its findings. */
         take_result(s, out);
-        *again = rollout_cause_retried(s->cause, s->attempt, f->o.retries) &&
-                 !(control && cancel_thrown(control->cancel));
+        bool wanted = rollout_cause_retried(s->cause, s->attempt, f->o.retries) &&
+                      !cancel_thrown(s->control.cancel);
+        *again = wanted ? rollout_cause_row(s->cause)->retry : ROLLOUT_RETRY_NEVER;
         session_say(s, out->error, "done in %.1f s: %s", (double)(clock_ms() - s->began_ms) / 1000,
                     out->status);
         r = 0;
@@ -89,10 +90,10 @@ int rollout_run(struct rollout_factory *f, const struct task *task,
     char rollout[STORE_NAME_MAX + 1] = "";
     double backoff_s = RETRY_BACKOFF_S;
     for (;;) {
-        bool again = false;
+        enum rollout_retry again = ROLLOUT_RETRY_NEVER;
         struct rollout_result one = {0};
         int r = attempt_once(f, task, &n, control, &one, &again, err);
-        if (r < 0 || !again) {
+        if (r < 0 || again == ROLLOUT_RETRY_NEVER) {
             *out = one;
             return r;
         }
@@ -100,13 +101,15 @@ int rollout_run(struct rollout_factory *f, const struct task *task,
         memcpy(rollout, made, strlen(made) + 1);
         n.rollout = rollout;
         n.attempt = (n.attempt ? n.attempt : 1) + 1;
-        struct err cancelled = {0};
-        r = cancel_sleep(control ? control->cancel : NULL, deadline_in_s(backoff_s), &cancelled);
-        if (r < 0) {
-            *out = one;
-            return 0;
+        if (again == ROLLOUT_RETRY_BACKOFF) {
+            struct err cancelled = {0};
+            const struct cancel *cancel = control ? control->cancel : NULL;
+            if (cancel_sleep(cancel, deadline_in_s(backoff_s), &cancelled) < 0) {
+                *out = one;
+                return 0;
+            }
+            backoff_s *= 2;
         }
         rollout_result_deinit(&one);
-        backoff_s *= 2;
     }
 }

@@ -24,20 +24,27 @@ static json_t *copy(const json_t *record, const char *field) {
     return value ? json_incref(value) : json_null();
 }
 
-static json_t *array_of(const json_t *record, const char *field) {
-    json_t *value = json_object_get(record, field);
-    return json_is_array(value) ? json_incref(value) : json_array();
+static bool is_id(const json_t *value) {
+    return json_is_integer(value);
 }
 
-/* Numbers only, as the reference reads them: one that is missing is left out, and the turn's
- * findings say so. */
-static json_t *numbers_of(const json_t *record, const char *field) {
+static bool is_text(const json_t *value) {
+    return json_is_string(value);
+}
+
+static bool is_number(const json_t *value) {
+    return json_is_number(value);
+}
+
+/* The list without what is not of its kind, as the reference's reader takes it: what is missing is
+ * left out, and the turn's findings say so. */
+static json_t *list_of(const json_t *record, const char *field, bool (*fits)(const json_t *)) {
     json_t *out = json_array();
     const json_t *from = json_object_get(record, field);
     size_t i;
     json_t *value;
     json_array_foreach(from, i, value) {
-        if (json_is_number(value) && json_array_append(out, value) < 0) {
+        if (fits(value) && json_array_append(out, value) < 0) {
             json_decref(out);
             return NULL;
         }
@@ -65,15 +72,16 @@ static json_t *upstream(const json_t *record, const char *field) {
 }
 
 static json_t *turn_of(const json_t *r) {
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:I}", "turn", copy(r, "turn"),
-        "finish_reason", copy(r, "finish_reason"), "completion_tokens",
-        array_of(r, "completion_tokens"), "completion_token_ids",
-        array_of(r, "completion_token_ids"), "per_token_logps", numbers_of(r, "per_token_logps"),
-        "latency_s", number_of(r, "latency_s"), "timestamp", number_of(r, "timestamp"),
-        "upstream_status", upstream(r, "upstream_status"), "upstream_error",
-        upstream(r, "upstream_error"), "role", copy(r, "role"), "trainable", copy(r, "trainable"),
-        "n_prompt", (json_int_t)json_array_size(json_object_get(r, "prompt_token_ids")));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:I}", "turn",
+                     copy(r, "turn"), "finish_reason", copy(r, "finish_reason"),
+                     "completion_tokens", list_of(r, "completion_tokens", is_text),
+                     "completion_token_ids", list_of(r, "completion_token_ids", is_id),
+                     "per_token_logps", list_of(r, "per_token_logps", is_number), "latency_s",
+                     number_of(r, "latency_s"), "timestamp", number_of(r, "timestamp"),
+                     "upstream_status", upstream(r, "upstream_status"), "upstream_error",
+                     upstream(r, "upstream_error"), "role", copy(r, "role"), "trainable",
+                     copy(r, "trainable"), "n_prompt",
+                     (json_int_t)json_array_size(json_object_get(r, "prompt_token_ids")));
 }
 
 static long long tokens_in(const json_t *r) {

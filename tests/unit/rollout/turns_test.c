@@ -54,6 +54,25 @@ static void a_failed_call_has_empty_lists_and_says_why_on_one_line(void **state)
     turns_deinit(&t);
 }
 
+static void what_is_missing_in_a_list_is_left_out(void **state) {
+    (void)state;
+    struct err err = {0};
+    struct turns t;
+    assert_ok(turns_init(&t, &err), &err);
+    assert_ok(turns_add(&t,
+                        SV("{\"turn\":1,\"completion_tokens\":[\"a\",null],"
+                           "\"completion_token_ids\":[null,7],\"per_token_logps\":[-1,null]}"),
+                        &err),
+              &err);
+    json_t *turn = json_array_get(t.list, 0);
+    static const char *const lists[] = {"completion_tokens", "completion_token_ids",
+                                        "per_token_logps"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(json_array_size(json_object_get(turn, lists[i])), 1);
+    }
+    turns_deinit(&t);
+}
+
 static void no_answer_has_no_level(void **state) {
     (void)state;
     struct err err = {0};
@@ -67,6 +86,7 @@ static void no_answer_has_no_level(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_turn_has_the_references_fields_and_ours),
     cmocka_unit_test(a_failed_call_has_empty_lists_and_says_why_on_one_line),
+    cmocka_unit_test(what_is_missing_in_a_list_is_left_out),
     cmocka_unit_test(no_answer_has_no_level),
 };
 
