@@ -40,6 +40,10 @@ const struct option run_settings_options[] = {
     {"verify-on", OPTION_WORD, "WHEN",
      "grade always, or only after an agent that ended cleanly (default: always)", verify_on},
     {"require-calls", OPTION_SWITCH, NULL, "a rollout without a model call has failed", NULL},
+    {"logprobs-processed", OPTION_SWITCH, NULL,
+     "the endpoint's log-probabilities are those it sampled from (vLLM: --logprobs-mode "
+     "processed_logprobs), so that turns count as trainable at any temperature",
+     NULL},
     {"setup-offline", OPTION_SWITCH, NULL,
      "no outside network for setup unless the task asks for it", NULL},
     {"retries", OPTION_COUNT, "N", "further attempts after causes worth one (default: 1)", NULL},
@@ -190,6 +194,7 @@ static void read_options(const struct args *a, struct run_settings *s) {
         .durable = args_has(a, "durable"),
         .strict = args_has(a, "strict"),
         .require_calls = args_has(a, "require-calls"),
+        .logprobs_processed = args_has(a, "logprobs-processed"),
         .setup_offline = args_has(a, "setup-offline"),
         .verify_on =
             when && strcmp(when, "clean") == 0 ? ROLLOUT_VERIFY_CLEAN : ROLLOUT_VERIFY_ALWAYS,
