@@ -179,6 +179,11 @@ void conn_job_changed(struct conn *c) {
         finish_error(c, &err);
     } else if (c->request == CONN_WAIT && job->has_ended) {
         finish_exit(c, job);
+    } else if (c->request == CONN_KILL && job->is_stuck) {
+        struct err err;
+        (void)err_set(&err, ERR_TIMEOUT, "job %u has processes that SIGKILL does not end",
+                      job->number);
+        finish_error(c, &err);
     } else if (c->request == CONN_KILL && job->is_gone) {
         finish_done(c);
     }

@@ -212,6 +212,7 @@ static void on_kill_again(struct loop_timer *t) {
         if (!job->has_exited) {
             exited(job, SIGKILL);
         }
+        job->is_stuck = given_up;
         set_gone(job);
         return;
     }

@@ -85,7 +85,8 @@ struct job {
     bool has_exited;
     bool is_timed_out;
     bool is_killing;
-    bool is_gone; /* Nothing below is left. */
+    bool is_gone;  /* Nothing below is left, ... */
+    bool is_stuck; /* ... or that was given up: SIGKILL did not end it. */
     bool has_ended;
     int exit_code;
 };

@@ -123,8 +123,10 @@ static int receive_some(struct guest_call *c, struct err *err) {
 
 /* The guest's words go into our own messages: one line, and not too long. */
 static int guest_error(const struct protocol_frame *f, struct err *err) {
-    struct sv words = SV("no reason given");
-    (void)protocol_find(f->fields, PROTOCOL_MESSAGE, &words);
+    struct sv words;
+    if (!protocol_find(f->fields, PROTOCOL_MESSAGE, &words) || words.n == 0) {
+        words = SV("no reason given");
+    }
     char text[MESSAGE_MAX + 1];
     size_t n = words.n < MESSAGE_MAX ? words.n : MESSAGE_MAX;
     for (size_t i = 0; i < n; i++) {
