@@ -131,10 +131,13 @@ static int input(struct conn *c, struct sv fields, struct err *err) {
     int r = 0;
     if ((c->request == CONN_EXEC || c->request == CONN_START) && c->job) {
         r = job_add_input(c->job, bytes);
+        if (r < 0) {
+            return err_set(err, r, "the command's input is too long to be held");
+        }
         if (is_end) {
             job_end_input(c->job);
         }
-        if (c->request == CONN_START && c->job->pid > 0 && !job_wants_input(c->job)) {
+        if (c->request == CONN_START && c->job->start_fd < 0 && !job_wants_input(c->job)) {
             let_go(c, c->job);
         }
     } else if (c->request == CONN_WRITE) {

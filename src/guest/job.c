@@ -33,6 +33,12 @@ struct job *jobs_find(const struct jobs *jobs, uint32_t number) {
     return job;
 }
 
+static void close_told(struct job *job, struct loop_watch *watch, int *fd) {
+    loop_drop(job->jobs->loop, watch);
+    mem_auto_close(fd);
+    *fd = -1;
+}
+
 static void free_job(struct job *job) {
     struct jobs *jobs = job->jobs;
     struct job **p = &jobs->first;
@@ -48,8 +54,8 @@ static void free_job(struct job *job) {
     loop_disarm(jobs->loop, &job->grace);
     loop_disarm(jobs->loop, &job->kill_again);
     job_io_close(job);
-    loop_drop(jobs->loop, &job->status_watch);
-    mem_auto_close(&job->status_fd);
+    close_told(job, &job->start_watch, &job->start_fd);
+    close_told(job, &job->status_watch, &job->status_fd);
     command_deinit(&job->command);
     free(job);
 }
@@ -111,55 +117,97 @@ static void fail_to_start(struct job *job, int reason) {
                : reason == EACCES                    ? ERR_DENIED
                : reason == EAGAIN || reason == E2BIG ? ERR_LIMIT
                                                      : ERR_SYS;
-    (void)err_sys(&err, code, reason, "cannot run '%s'", job->command.argv.p[0]);
+    if (reason == ECHILD) {
+        (void)err_set(&err, code, "the process that was to keep '%s' was killed",
+                      job->command.argv.p[0]);
+    } else {
+        (void)err_sys(&err, code, reason, "cannot run '%s'", job->command.argv.p[0]);
+    }
     if (job->events && job->events->failed) {
         job->events->failed(job->arg, &err);
     }
     free_job(job);
 }
 
-/* False when the job is gone. */
-static bool take_record(struct job *job, const struct spawn_record *record) {
-    switch ((enum spawn_event)record->event) {
-    case SPAWN_FAILED:
-        fail_to_start(job, record->value);
+/* The next record; false when there is none for now, and the descriptor is closed at its end. */
+static bool next_record(struct job *job, struct loop_watch *watch, int *fd,
+                        struct spawn_record *out) {
+    ssize_t n = *fd < 0 ? 0 : read(*fd, out, sizeof *out);
+    if (n == (ssize_t)sizeof *out) {
+        return true;
+    }
+    if (*fd >= 0 && (n >= 0 || (errno != EAGAIN && errno != EINTR))) {
+        close_told(job, watch, fd);
+    }
+    return false;
+}
+
+/* Whether the command is still to be reaped, by us, in its keeper's place. */
+static bool is_our_child(pid_t pid) {
+    siginfo_t info;
+    return pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/* A command that has neither a keeper nor us to reap it has ended unseen. */
+static void settle_lost(struct job *job) {
+    if (job->is_lost && job->start_fd < 0 && !job->has_exited && !is_our_child(job->pid)) {
+        exited(job, SIGKILL);
+    }
+}
+
+/* Takes what is told of the start. False when the job is gone. */
+static bool read_start(struct job *job) {
+    if (job->start_fd < 0) {
+        return true;
+    }
+    struct spawn_record record;
+    while (next_record(job, &job->start_watch, &job->start_fd, &record)) {
+        if (record.event == SPAWN_FAILED) {
+            fail_to_start(job, record.value);
+            return false;
+        }
+        job->pid = record.value;
+    }
+    if (job->start_fd >= 0) {
+        return true;
+    }
+    if (job->pid == 0) { /* Its keeper was killed before it was there. */
+        fail_to_start(job, ECHILD);
         return false;
-    case SPAWN_STARTED:
-        job->pid = record->value;
-        if (job->events && job->events->started) {
-            job->events->started(job->arg, job);
-        }
-        return true;
-    case SPAWN_EXITED:
+    }
+    if (job->events && job->events->started) {
+        job->events->started(job->arg, job);
+    }
+    settle_lost(job);
+    return true;
+}
+
+/* Takes all that is told. False when the job is gone. */
+static bool read_told(struct job *job) {
+    struct spawn_record record;
+    if (!read_start(job)) {
+        return false;
+    }
+    while (next_record(job, &job->status_watch, &job->status_fd, &record)) {
         if (!job->has_exited) {
-            exited(job, record->value);
+            exited(job, record.value);
         }
-        return true;
     }
     return true;
 }
 
-/* Takes what the keeper has told. False when the job is gone. */
-static bool read_status(struct job *job) {
-    struct spawn_record record;
-    ssize_t n = 0;
-    while (job->status_fd >= 0 && (n = read(job->status_fd, &record, sizeof record)) > 0) {
-        if (n == (ssize_t)sizeof record && !take_record(job, &record)) {
-            return false;
-        }
+static void on_start(struct loop_watch *w, short events) {
+    (void)events;
+    struct job *job = LOOP_OWNER(w, struct job, start_watch);
+    if (read_told(job)) {
+        job_check_end(job);
     }
-    if (job->status_fd >= 0 && (n == 0 || errno != EAGAIN)) {
-        loop_drop(job->jobs->loop, &job->status_watch);
-        mem_auto_close(&job->status_fd);
-        job->status_fd = -1;
-    }
-    return true;
 }
 
 static void on_status(struct loop_watch *w, short events) {
     (void)events;
     struct job *job = LOOP_OWNER(w, struct job, status_watch);
-    if (read_status(job)) {
+    if (read_told(job)) {
         job_check_end(job);
     }
 }
@@ -172,15 +220,9 @@ static void set_gone(struct job *job) {
     jobs->on_change(jobs);
 }
 
-/* Whether the command is still to be reaped, by us, in its keeper's place. */
-static bool is_our_child(pid_t pid) {
-    siginfo_t info;
-    return pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
-}
-
 static void keeper_ended(struct job *job, int status) {
     job->keeper = 0;
-    if (!read_status(job)) {
+    if (!read_told(job)) {
         return;
     }
     if (WIFEXITED(status)) {
@@ -191,9 +233,7 @@ static void keeper_ended(struct job *job, int status) {
         return;
     }
     job->is_lost = true;
-    if (!job->has_exited && !is_our_child(job->pid)) {
-        exited(job, SIGKILL);
-    }
+    settle_lost(job);
     job_check_end(job);
 }
 
@@ -283,6 +323,10 @@ static void reaped(struct jobs *jobs, pid_t pid, int status) {
 }
 
 void jobs_reap(struct jobs *jobs) {
+    for (struct job *job = jobs->first, *next; job; job = next) {
+        next = job->next;
+        (void)read_start(job); /* Whose pids they are must be known first. */
+    }
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
@@ -293,7 +337,7 @@ void jobs_reap(struct jobs *jobs) {
 /* The oldest record that can go without loss of a running job. */
 static bool make_place(struct jobs *jobs) {
     for (struct job *job = jobs->first; job && jobs->n >= JOBS_MAX; job = job->next) {
-        if (job->has_ended) {
+        if (job->has_ended && !job->events) {
             free_job(job);
             break;
         }
@@ -307,7 +351,8 @@ static void init_job(struct job *job, struct jobs *jobs, const struct job_events
     job->events = events;
     job->arg = arg;
     job->number = ++jobs->last_number;
-    job->status_fd = -1;
+    job->start_fd = job->status_fd = -1;
+    job->start_watch.on_ready = on_start;
     job->status_watch.on_ready = on_status;
     job->timeout.on_time = on_timeout;
     job->grace.on_time = on_grace;
@@ -329,12 +374,17 @@ static int spawn(struct job *job, struct err *err) {
             .stdio = {child[0], child[1], child[2]},
             .open_files = job->jobs->open_files,
         };
-        r = spawn_keeper(&plan, &job->keeper, &job->status_fd, err);
+        struct spawned spawned = {.start_fd = -1, .status_fd = -1};
+        r = spawn_keeper(&plan, &spawned, err);
+        job->keeper = spawned.keeper;
+        job->start_fd = spawned.start_fd;
+        job->status_fd = spawned.status_fd;
     }
     for (int i = 0; i < 3; i++) {
         mem_auto_close(&child[i]);
     }
-    if (r == 0 && loop_add(job->jobs->loop, &job->status_watch, job->status_fd, POLLIN) < 0) {
+    if (r == 0 && (loop_add(job->jobs->loop, &job->start_watch, job->start_fd, POLLIN) < 0 ||
+                   loop_add(job->jobs->loop, &job->status_watch, job->status_fd, POLLIN) < 0)) {
         r = err_set(err, ERR_NOMEM, "out of memory");
     }
     return r;

@@ -65,7 +65,9 @@ struct job {
     void *arg;
 
     pid_t keeper; /* 0 once reaped. */
-    pid_t pid;    /* 0 before it has started. */
+    pid_t pid;    /* 0 before it is known. */
+    int start_fd; /* -1: it runs. */
+    struct loop_watch start_watch;
     int status_fd;
     struct loop_watch status_watch;
     struct job_stream streams[2];

@@ -268,7 +268,7 @@ static void on_unix(struct loop_watch *w, short events) {
         update_events(pair);
         return;
     }
-    advance(pair, events & POLLOUT, events & (POLLIN | POLLHUP | POLLERR));
+    advance(pair, events & (POLLOUT | POLLHUP | POLLERR), events & (POLLIN | POLLHUP | POLLERR));
 }
 
 static void connect_unix(struct relay_pair *pair) {

@@ -151,7 +151,7 @@ static int begin(struct runner *r, struct sv spec, struct err *err) {
         return code;
     }
     command.is_detached = true;
-    command.has_input = false;
+    command.has_input = false; /* /dev/null: there is nobody to send any. */
     jobs_init(&r->jobs, &r->loop, on_job_change);
     kill_all_init(&r->kill_all, &r->jobs, on_kill_all_end);
     r->signals.on_child = on_child;

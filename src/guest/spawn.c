@@ -15,10 +15,10 @@
 
 extern char **environ;
 
-static void tell(int status_fd, enum spawn_event event, int value) {
+static void tell(int fd, enum spawn_event event, int value) {
     struct spawn_record record = {.event = event, .value = value};
-    ssize_t n = write(status_fd, &record, sizeof record); /* Whole: far below PIPE_BUF. */
-    (void)n;                                              /* The guest may be gone. */
+    ssize_t n = write(fd, &record, sizeof record); /* Whole: far below PIPE_BUF. */
+    (void)n;                                       /* The guest may be gone. */
 }
 
 static void reset_signals(void) {
@@ -31,97 +31,93 @@ static void reset_signals(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void become_command(const struct spawn_plan *plan, int error_fd) {
+static void become_command(const struct spawn_plan *plan, int start_fd) {
     setsid();
     reset_signals();
+    tell(start_fd, SPAWN_PID, getpid());
     setrlimit(RLIMIT_NOFILE, &plan->open_files);
     bool ready = fchdir(plan->cwd_fd) == 0;
     for (int i = 0; i < 3 && ready; i++) {
         ready = dup2(plan->stdio[i], i) == i;
     }
-    ready = ready && dup2(error_fd, 3) == 3 && fcntl(3, F_SETFD, FD_CLOEXEC) == 0;
-    if (ready) {
+    if (ready && dup2(start_fd, 3) == 3 && fcntl(3, F_SETFD, FD_CLOEXEC) == 0) {
+        start_fd = 3;
         fd_close_from(4);
         environ = (char **)plan->env;
         execvp(plan->argv[0], plan->argv);
     }
-    int reason = errno;
-    ssize_t n = write(ready ? 3 : error_fd, &reason, sizeof reason);
-    (void)n;
+    tell(start_fd, SPAWN_FAILED, errno);
     _exit(EXIT_NOT_RUN);
 }
 
-/* Waits for the command's execve; 0, or its errno. */
-static int execve_result(int error_fd) {
-    int reason = 0;
-    ssize_t n;
-    do {
-        n = read(error_fd, &reason, sizeof reason);
-    } while (n < 0 && errno == EINTR);
-    return n == (ssize_t)sizeof reason ? reason : 0;
-}
-
-/* Reaps until nothing below is left. */
+/* Reaps until nothing below is left. The command is looked at first and reaped after it was told:
+ * a keeper that is killed in between leaves it to the guest, with its status. */
 static void keep(pid_t command, int status_fd) {
-    for (;;) {
-        int status;
-        pid_t pid = waitpid(-1, &status, 0);
-        if (pid < 0 && errno != EINTR) {
-            _exit(0);
-        }
-        if (pid == command) {
+    siginfo_t info;
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT) == 0) {
+        if (info.si_pid == command) {
+            int status = info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8 : info.si_status;
             tell(status_fd, SPAWN_EXITED, status);
         }
+        waitpid(info.si_pid, NULL, 0);
     }
+    _exit(0);
 }
 
 /* All signals are blocked: the command may send any to everything it can see. */
-static void become_keeper(const struct spawn_plan *plan, int status_fd) {
+static void become_keeper(const struct spawn_plan *plan, int start_fd, int status_fd) {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    int error_pipe[2];
-    if (pipe2(error_pipe, O_CLOEXEC) < 0) {
-        tell(status_fd, SPAWN_FAILED, errno);
-        _exit(EXIT_NOT_RUN);
-    }
     pid_t command = fork();
+    if (command == 0) {
+        become_command(plan, start_fd);
+    }
     if (command < 0) {
-        tell(status_fd, SPAWN_FAILED, errno);
+        tell(start_fd, SPAWN_FAILED, errno);
         _exit(EXIT_NOT_RUN);
     }
-    if (command == 0) {
-        become_command(plan, error_pipe[1]);
-    }
-    close(error_pipe[1]);
-    int reason = execve_result(error_pipe[0]);
     if (dup2(status_fd, 0) == 0) {
-        fd_close_from(
-            1); /* Among them the command's pipes: their end is for the command to make. */
+        fd_close_from(1); /* `start` and the command's pipes: their ends are for it to make. */
     }
-    tell(0, reason ? SPAWN_FAILED : SPAWN_STARTED, reason ? reason : command);
     keep(command, 0);
 }
 
-int spawn_keeper(const struct spawn_plan *plan, pid_t *keeper, int *status_fd, struct err *err) {
-    int status[2];
-    if (pipe2(status, O_CLOEXEC | O_NONBLOCK) < 0) {
+static int open_pipes(int start[2], int status[2], struct err *err) {
+    if (pipe2(start, O_CLOEXEC | O_NONBLOCK) < 0) {
         return err_sys(err, ERR_SYS, errno, "cannot make a pipe");
+    }
+    if (pipe2(status, O_CLOEXEC | O_NONBLOCK) < 0) {
+        int reason = errno;
+        close(start[0]);
+        close(start[1]);
+        return err_sys(err, ERR_SYS, reason, "cannot make a pipe");
+    }
+    return 0;
+}
+
+int spawn_keeper(const struct spawn_plan *plan, struct spawned *out, struct err *err) {
+    int start[2];
+    int status[2];
+    int r = open_pipes(start, status, err);
+    if (r < 0) {
+        return r;
     }
     pid_t pid = fork();
     if (pid == 0) {
-        become_keeper(plan, status[1]);
+        become_keeper(plan, start[1], status[1]);
         _exit(EXIT_NOT_RUN);
     }
     int reason = errno;
+    close(start[1]);
     close(status[1]);
     if (pid < 0) {
+        close(start[0]);
         close(status[0]);
         return err_sys(err, reason == EAGAIN ? ERR_LIMIT : ERR_SYS, reason,
                        "cannot start a process");
     }
-    *keeper = pid;
-    *status_fd = status[0];
+    *out = (struct spawned){.keeper = pid, .start_fd = start[0], .status_fd = status[0]};
     return 0;
 }

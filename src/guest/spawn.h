@@ -13,13 +13,14 @@
  * the kernel gives every orphan below it. So a command's descendants stay known as such, however
  * they daemonise, and the keeper ends when the last of them has.
  *
- * The keeper tells what happens through its status pipe, one record each: started or failed, then
- * exited.
+ * Two pipes tell what happens, in records. `start` gives the command's pid before it can do
+ * anything, then SPAWN_FAILED or nothing, and ends: no failure until the end means that it runs.
+ * `status` gives SPAWN_EXITED. The agent may kill a keeper at any moment: `start` still ends.
  */
 enum spawn_event {
-    SPAWN_STARTED = 1, /* value: the command's pid, which is its session and process group too. */
-    SPAWN_FAILED,      /* value: errno of execve. */
-    SPAWN_EXITED,      /* value: the status as waitpid gives it. */
+    SPAWN_PID = 1, /* value: the command's pid, which is its session and process group too. */
+    SPAWN_FAILED,  /* value: errno of the fork or execve. */
+    SPAWN_EXITED,  /* value: the status, as waitpid gives it but for its core flag. */
 };
 
 struct spawn_record {
@@ -36,9 +37,14 @@ struct spawn_plan {
     struct rlimit open_files; /* The guest raises its own for the relay; commands get this one. */
 };
 
-/* Gives the keeper's pid, and the status pipe's end to read, non-blocking. ERR_LIMIT when there may
- * be no more processes. */
-int spawn_keeper(const struct spawn_plan *plan, pid_t *keeper, int *status_fd,
-                 struct err *err) CHECK_RESULT;
+/* Both descriptors are non-blocking, and the caller's. */
+struct spawned {
+    pid_t keeper;
+    int start_fd;
+    int status_fd;
+};
+
+/* ERR_LIMIT when there may be no more processes. */
+int spawn_keeper(const struct spawn_plan *plan, struct spawned *out, struct err *err) CHECK_RESULT;
 
 #endif

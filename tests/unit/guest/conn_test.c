@@ -293,4 +293,4 @@ static const struct CMUnitTest tests[] = {
     guest_unit_test(more_connections_than_are_served_at_once_wait_their_turn),
 };
 
-RUN_GUEST_TESTS(tests)
+RUN_GUEST_TESTS(tests, /*only_init=*/0)

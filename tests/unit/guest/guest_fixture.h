@@ -70,11 +70,14 @@ int guest_fixture_teardown(void **state);
     struct err err = {0};                                                                          \
     (void)err
 
-#define RUN_GUEST_TESTS(tests)                                                                     \
+/* The last `only_init` of the tests hold for a guest as pid 1 and are not run for a plain one. */
+#define RUN_GUEST_TESTS(tests, only_init)                                                          \
     int main(int argc, char **argv) {                                                              \
         guest_fixture_mode(argc, argv);                                                            \
         cmocka_set_message_output(CM_OUTPUT_TAP);                                                  \
-        return cmocka_run_group_tests(tests, NULL, NULL);                                          \
+        size_t n = sizeof(tests) / sizeof((tests)[0]);                                             \
+        return _cmocka_run_group_tests(#tests, tests,                                              \
+                                       guest_fixture_is_init() ? n : n - (only_init), NULL, NULL); \
     }
 
 #endif

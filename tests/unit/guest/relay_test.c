@@ -410,4 +410,4 @@ static const struct CMUnitTest tests[] = {
     relay_unit_test(connections_that_come_and_go_leave_nothing),
 };
 
-RUN_GUEST_TESTS(tests)
+RUN_GUEST_TESTS(tests, /*only_init=*/0)

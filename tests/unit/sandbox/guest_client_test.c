@@ -168,9 +168,6 @@ static void a_write_is_whole(void **state) {
 
 static void a_write_that_fails_leaves_the_old_file(void **state) {
     GUEST_OR_SKIP(state);
-    if (!f->is_init) {
-        skip_because("needs a small file system of its own");
-    }
     size_t n = 1024u * 1024;
     AUTO_FREE char *bytes = calloc(1, n);
     assert_non_null(bytes);
@@ -246,9 +243,6 @@ static void calls_run_side_by_side_and_a_running_one_ends_with_all(void **state)
 /* A process that forks faster than one can look at it. */
 static void a_process_that_forks_without_end_is_killed(void **state) {
     GUEST_OR_SKIP(state);
-    if (!f->is_init) {
-        skip_because("only as pid 1 the kernel kills all at once");
-    }
     uint32_t job = 0;
     struct sandbox_exec what = {.shell = "while :; do (setsid true &); done & sleep 3203"};
     assert_ok(guest_start(&f->client, &what, &job, &err), &err);
@@ -291,13 +285,14 @@ static const struct CMUnitTest tests[] = {
     guest_unit_test(a_file_gets_the_mode_that_was_asked_for),
     guest_unit_test(a_link_is_replaced_and_not_followed),
     guest_unit_test(a_write_is_whole),
-    guest_unit_test(a_write_that_fails_leaves_the_old_file),
     guest_unit_test(it_is_known_whether_a_path_exists),
     guest_unit_test(all_are_killed_seen_dead_and_have_their_records),
     guest_unit_test(calls_run_side_by_side_and_a_running_one_ends_with_all),
-    guest_unit_test(a_process_that_forks_without_end_is_killed),
     guest_unit_test(what_a_command_leaves_is_reaped),
     guest_unit_test(a_guest_that_is_gone_is_lost),
+    /* Only as pid 1: it has a small file system, and the kernel kills all at once for it. */
+    guest_unit_test(a_write_that_fails_leaves_the_old_file),
+    guest_unit_test(a_process_that_forks_without_end_is_killed),
 };
 
-RUN_GUEST_TESTS(tests)
+RUN_GUEST_TESTS(tests, /*only_init=*/2)
