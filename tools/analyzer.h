@@ -7,6 +7,11 @@
  * it can't know that err_set gives back its code, and would follow paths on which a failure counts
  * as success.
  */
+/* Both OpenSSL and base/err.h have an ERR_STATE. */
+#define ERR_STATE openssl_error_state
+#include <openssl/types.h>
+#undef ERR_STATE
+
 #include "base/err.h"
 
 #define err_set(err, code, ...) ((void)(err_set)((err), (code), __VA_ARGS__), (code))

@@ -30,7 +30,7 @@ BANNED_CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
 EVERYWHERE = {"bin", "boot", "dev", "etc", "home", "lib", "opt", "proc", "run", "sbin", "srv", "sys",
               "tmp", "usr", "var"}
 CLONE_TOP = {part for part in ROOT.parts[1:2] if part not in EVERYWHERE}
-MACHINE_PATH = re.compile(r"(?<![\w.~$}>/-])/(?:home/(?!user\b)\w+|"
+MACHINE_PATH = re.compile(r"(?<![\w.~$}>/-])/(?:home/(?!(?:user|other|someone)\b)\w+|"
                           + "|".join(sorted({"root", "Users", "mnt", "media"} | CLONE_TOP))
                           + r")/\w")
 MAN_WARNINGS = "error"  # At `warning` scdoc's own output is never clean.

@@ -25,7 +25,7 @@ static int ask(struct guest_call *c, struct protocol_out *o, enum protocol_type 
  */
 int guest_hello(const struct guest_client *g, deadline_ms until, const struct cancel *cancel,
                 struct err *err) {
-    AUTO(guest_call_deinit) struct guest_call c;
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
     struct protocol_frame f;
     int r = guest_call_begin(&c, g, until, cancel, err);
     if (r < 0) {
@@ -37,7 +37,7 @@ int guest_hello(const struct guest_client *g, deadline_ms until, const struct ca
 }
 
 int guest_beat(const struct guest_client *g, struct err *err) {
-    AUTO(guest_call_deinit) struct guest_call c;
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
     struct protocol_frame f;
     int r = guest_call_begin(&c, g, deadline_in_s(BEAT_S), NULL, err);
     if (r < 0) {
@@ -49,7 +49,7 @@ int guest_beat(const struct guest_client *g, struct err *err) {
 
 int guest_wait(const struct guest_client *g, uint32_t job, deadline_ms until,
                const struct cancel *cancel, int *exit_code, struct err *err) {
-    AUTO(guest_call_deinit) struct guest_call c;
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
     struct protocol_frame f;
     int r = guest_call_begin(&c, g, until, cancel, err);
     if (r < 0) {
@@ -69,7 +69,7 @@ int guest_wait(const struct guest_client *g, uint32_t job, deadline_ms until,
 }
 
 int guest_kill(const struct guest_client *g, uint32_t job, struct err *err) {
-    AUTO(guest_call_deinit) struct guest_call c;
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
     struct protocol_frame f;
     int r = guest_call_begin(&c, g, deadline_in_s(KILL_S), NULL, err);
     if (r < 0) {
@@ -83,7 +83,7 @@ int guest_kill(const struct guest_client *g, uint32_t job, struct err *err) {
 }
 
 int guest_kill_all(const struct guest_client *g, deadline_ms until, struct err *err) {
-    AUTO(guest_call_deinit) struct guest_call c;
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
     struct protocol_frame f;
     bool is_bounded = until < DEADLINE_NEVER - KILL_ALL_LATE_MS;
     int r = guest_call_begin(&c, g, is_bounded ? until + KILL_ALL_LATE_MS : until, NULL, err);
@@ -98,7 +98,7 @@ int guest_kill_all(const struct guest_client *g, deadline_ms until, struct err *
 }
 
 int guest_exists(const struct guest_client *g, const char *path, struct err *err) {
-    AUTO(guest_call_deinit) struct guest_call c;
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
     struct protocol_frame f;
     int r = guest_call_begin(&c, g, DEADLINE_NEVER, NULL, err);
     if (r < 0) {
@@ -112,7 +112,7 @@ int guest_exists(const struct guest_client *g, const char *path, struct err *err
 
 int guest_read_file(const struct guest_client *g, const char *path, uint64_t offset, size_t length,
                     struct buf *out, struct err *err) {
-    AUTO(guest_call_deinit) struct guest_call c;
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
     size_t before = out->len;
     int r = guest_call_begin(&c, g, DEADLINE_NEVER, NULL, err);
     if (r < 0) {
@@ -136,7 +136,7 @@ int guest_read_file(const struct guest_client *g, const char *path, uint64_t off
 
 int guest_write_file(const struct guest_client *g, const char *path, struct sv content,
                      unsigned mode, struct err *err) {
-    AUTO(guest_call_deinit) struct guest_call c;
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
     int r = guest_call_begin(&c, g, DEADLINE_NEVER, NULL, err);
     if (r < 0) {
         return r;

@@ -109,7 +109,7 @@ static int collect(struct guest_call *c, size_t max, struct sandbox_output *o, s
 
 int guest_exec(const struct guest_client *g, const struct sandbox_exec *what,
                struct sandbox_output *out, struct err *err) {
-    AUTO(guest_call_deinit) struct guest_call c;
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
     struct sandbox_output o = {0};
     size_t max = what->output_max ? what->output_max : OUTPUT_MAX_DEFAULT;
     int r = guest_call_begin(&c, g, deadline_in_s(timeout_of(what) + LATE_S), what->cancel, err);
@@ -130,8 +130,8 @@ int guest_exec(const struct guest_client *g, const struct sandbox_exec *what,
 
 int guest_start(const struct guest_client *g, const struct sandbox_exec *what, uint32_t *out_job,
                 struct err *err) {
-    AUTO(guest_call_deinit) struct guest_call c;
-    struct protocol_frame f;
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
+    struct protocol_frame f = {0};
     if (what->input.n > SANDBOX_INPUT_MAX) {
         return err_set(err, ERR_LIMIT, "the input of a started command is longer than %u bytes",
                        SANDBOX_INPUT_MAX);

@@ -52,7 +52,6 @@ static bool read_request(struct link *k, struct buf *head_bytes, struct buf *bod
         if (k->in.len == 0) {
             ssize_t n = read(k->fd, bytes, sizeof bytes);
             if (n <= 0 || buf_add(&k->in, bytes, (size_t)n) < 0) {
-                alive = false;
                 break;
             }
         }

@@ -30,11 +30,12 @@ static int be_owner(const char *mark) {
         r = sandbox_exec(s, &what, &o, &err);
     }
     const char *word = r < 0 ? err.msg : "ready";
-    ssize_t n = write(STDOUT_FILENO, word, strlen(word));
+    if (write(STDOUT_FILENO, word, strlen(word)) < 0) {
+        return 1;
+    }
     for (;;) {
         pause();
     }
-    return (int)n;
 }
 
 static pid_t start_owner(int *said) {

@@ -80,7 +80,7 @@ static void make_places(struct guest_fixture *f) {
     snprintf(f->socket, sizeof f->socket, "%s/guest.sock", f->dir);
     snprintf(f->model, sizeof f->model, "%s/model", f->dir);
     assert_int_equal(mkdir(f->model, 0755), 0);
-    strncat(f->model, "/sock", sizeof f->model - strlen(f->model) - 1);
+    snprintf(f->model, sizeof f->model, "%s/model/sock", f->dir);
     copy_program(f);
     if (geteuid() == 0) {
         assert_int_equal(chown(f->home, TEST_UID, TEST_UID), 0);

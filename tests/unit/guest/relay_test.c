@@ -23,8 +23,10 @@ struct ends {
 static int setup(void **state) {
     struct ends *e = calloc(1, sizeof *e);
     struct err err = {0};
-    e->listen_fd = -1;
     *state = NULL;
+    if (e) {
+        e->listen_fd = -1;
+    }
     if (!e ||
         !guest_fixture_start(&e->guest, &(struct guest_fixture_options){.with_model = true})) {
         free(e);

@@ -62,7 +62,7 @@ static void a_flipped_byte_loses_what_it_hits_and_no_record_before_it(void **sta
     size_t header = ends[0] - (ends[1] - ends[0]);
     for (size_t at = 12; at < bytes.len; at++) {
         unsigned hit = 0;
-        while (at >= ends[hit]) {
+        while (hit + 1 < RECORDS && at >= ends[hit]) {
             hit++;
         }
         size_t start = hit == 0 ? header : ends[hit - 1];
