@@ -129,7 +129,8 @@ typedef struct snaffle_options {
     double agent_s;
     double verify_command_s;
     double verify_s;
-    double budget_s; /* Of the whole rollout; 0: none. */
+    double budget_s;        /* Of the whole rollout; 0: none. */
+    double upstream_down_s; /* Ten failed calls in a row over this long end it; 0: 120. */
 } snaffle_options;
 
 SNAFFLE_API int snaffle_factory_new(const snaffle_options *options, snaffle_factory **out,

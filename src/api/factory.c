@@ -6,8 +6,8 @@
 #include "api/error.h"
 #include "api/sized.h"
 
-/* Up to and with `budget_s`: the fields of the first version. */
-#define OPTIONS_LEAST (offsetof(snaffle_options, budget_s) + sizeof(double))
+/* Up to and with `upstream_down_s`: the fields of the first version. */
+#define OPTIONS_LEAST (offsetof(snaffle_options, upstream_down_s) + sizeof(double))
 
 static int factory_make(snaffle_factory *f, const snaffle_options *options, struct err *err) {
     snaffle_options o;

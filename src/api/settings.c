@@ -75,6 +75,7 @@ static struct rollout_limits limits_of(const snaffle_options *o) {
         .verify_command_s = o->verify_command_s,
         .verify_s = o->verify_s,
         .budget_s = o->budget_s,
+        .upstream_down_s = o->upstream_down_s,
     };
 }
 

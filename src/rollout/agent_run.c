@@ -157,7 +157,7 @@ static enum rollout_cause watch(struct rollout_session *s, struct err *why) {
         return ROLLOUT_CAUSE_CAPTURE_FAULT;
     }
     if (s->stats.failed_in_a_row >= UPSTREAM_DOWN_CALLS &&
-        s->stats.failing_for_s >= UPSTREAM_DOWN_S) {
+        s->stats.failing_for_s >= s->budget.limits.upstream_down_s) {
         err_set(why, ERR_UPSTREAM, "the model endpoint failed %u calls in a row over %.0f s",
                 s->stats.failed_in_a_row, s->stats.failing_for_s);
         return ROLLOUT_CAUSE_UPSTREAM_DOWN;

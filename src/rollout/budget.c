@@ -19,6 +19,8 @@ struct rollout_budget rollout_budget_make(const struct rollout_limits *asked,
             first_given(asked->verify_command_s, task->verify_command_s, BUDGET_VERIFY_COMMAND_S),
         .verify_s = first_given(asked->verify_s, task->verify_s, BUDGET_VERIFY_S),
         .budget_s = first_given(asked->budget_s, task->budget_s, 0),
+        .upstream_down_s =
+            first_given(asked->upstream_down_s, task->upstream_down_s, BUDGET_UPSTREAM_DOWN_S),
     };
     if (b.limits.budget_s > 0) {
         b.end = now_ms + (int64_t)(b.limits.budget_s * 1000);

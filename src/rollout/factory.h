@@ -43,6 +43,7 @@ struct rollout_limits {
     double verify_command_s; /* 120, each command */
     double verify_s;         /* 300, all verify commands together */
     double budget_s;         /* The whole rollout; 0: unbounded but by the above. */
+    double upstream_down_s;  /* 120: ten failed calls in a row over this long end a rollout. */
 };
 
 /* Zero is the reference's factory. Strings and the config are kept until rollout_factory_free. */

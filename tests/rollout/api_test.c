@@ -244,15 +244,20 @@ static int remove_runs(void **state) {
                : -1;
 }
 
-static const struct CMUnitTest tests[] = {
+static const struct CMUnitTest calls[] = {
     cmocka_unit_test(version_and_catalog_are_told),
     cmocka_unit_test(options_of_another_size_are_taken_or_refused_with_a_reason),
     cmocka_unit_test(bad_input_is_one_line_that_names_it),
+};
+static const struct CMUnitTest rollouts[] = {
     cmocka_unit_test(a_rollout_in_one_call_gives_its_result),
     cmocka_unit_test(a_rollout_step_by_step_gives_trace_log_and_reward),
 };
 
-int main(void) {
+/* api_test calls | rollouts */
+int main(int argc, char **argv) {
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, make_runs, remove_runs);
+    return argc > 1 && strcmp(argv[1], "rollouts") == 0
+               ? cmocka_run_group_tests(rollouts, make_runs, remove_runs)
+               : cmocka_run_group_tests(calls, make_runs, remove_runs);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <unistd.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "base/json.h"
 #include "base/mem.h"
@@ -234,6 +235,81 @@ static void a_budget_cuts_the_agents_time(void **state) {
     rollout_result_deinit(&r);
 }
 
+static bool has_finding(const struct rollout_result *r, const char *code) {
+    size_t i;
+    json_t *one;
+    json_array_foreach(json_object_get(r->json, "findings"), i, one) {
+        if (strcmp(json_string_value(json_object_get(one, "code")), code) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void setup_has_the_outside_and_the_agent_has_not(void **state) {
+    NEED_SANDBOX();
+    struct rollout_result r = {0};
+    ground_run(
+        *state,
+        "{'instruction': 'cp /proc/net/dev agent-net', 'setup': ['cp /proc/net/dev setup-net'],"
+        " 'verify': ['test $(tail -n +3 agent-net | wc -l) = 1',"
+        " 'test $(tail -n +3 /proc/net/dev | wc -l) = 1',"
+        " 'test $(tail -n +3 setup-net | wc -l) = 2']}",
+        NULL, &r);
+    assert_outcome(&r, "ok", "-");
+    /* Where the machine can't give setup the outside, the result says so. */
+    assert_reward(&r, has_finding(&r, "setup_offline") ? 2.0 / 3 : 1);
+    rollout_result_deinit(&r);
+}
+
+/* Ten calls that nobody answers, without end. */
+static const char calling_for_ever[] =
+    "{'instruction': 'while :; do exec 3<>/dev/tcp/127.0.0.1/7000; printf \\\"POST "
+    "/v1/chat/completions HTTP/1.1\\\\r\\\\nHost: x\\\\r\\\\nContent-Length: "
+    "28\\\\r\\\\nConnection: "
+    "close\\\\r\\\\n\\\\r\\\\n{\\\\\\\"model\\\\\\\":\\\\\\\"m\\\\\\\",\\\\\\\"messages\\\\\\\":[0]"
+    "}\\\" >&3; cat <&3; sleep 0.05; done', "
+    "'verify': ['true'], 'limits': {'agent_s': 60}}";
+
+static void an_engine_that_is_down_for_long_stops_the_agent(void **state) {
+    NEED_SANDBOX();
+    struct ground *g = *state;
+    g->options.limits.upstream_down_s = 1;
+    struct rollout_result r = {0};
+    ground_run(g, calling_for_ever, NULL, &r);
+    assert_outcome(&r, "failed", "upstream_down");
+    assert_non_null(strstr(r.error, "calls in a row"));
+    assert_false(r.has_reward);
+    assert_true(int_at(&r, "calls") >= 10);
+    assert_int_equal(json_array_size(json_object_get(r.json, "proxy_turns")), int_at(&r, "calls"));
+    rollout_result_deinit(&r);
+}
+
+/* While the agent runs this process can't write to files. */
+static void fill_the_disk(void *arg, const struct rollout_event *e) {
+    struct rlimit limit = *(struct rlimit *)arg;
+    if (e->phase == ROLLOUT_PHASE_AGENT && strstr(e->text, "agent running")) {
+        limit.rlim_cur = 1;
+    }
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void calls_that_cannot_be_recorded_end_the_rollout(void **state) {
+    NEED_SANDBOX();
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    assert_int_equal(sigaction(SIGXFSZ, &ignore, &before), 0);
+    struct rollout_control control = {.progress = fill_the_disk, .progress_arg = &limit};
+    struct rollout_result r = {0};
+    ground_run(*state, calling_for_ever, &control, &r);
+    assert_int_equal(sigaction(SIGXFSZ, &before, NULL), 0);
+    assert_outcome(&r, "failed", "capture_fault");
+    assert_non_null(strstr(r.error, "the journal refused a record")); /* Seen while it ran. */
+    assert_false(r.has_reward);
+    rollout_result_deinit(&r);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, ground_set_up, ground_take_down)
 
 static const struct CMUnitTest tests[] = {
@@ -249,6 +325,9 @@ static const struct CMUnitTest tests[] = {
     CASE(a_task_without_verify_has_no_reward),
     CASE(odd_bytes_and_many_files_come_out_as_valid_json),
     CASE(a_budget_cuts_the_agents_time),
+    CASE(setup_has_the_outside_and_the_agent_has_not),
+    CASE(an_engine_that_is_down_for_long_stops_the_agent),
+    CASE(calls_that_cannot_be_recorded_end_the_rollout),
 };
 
 int main(int argc, char **argv) {
