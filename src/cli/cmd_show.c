@@ -34,7 +34,8 @@ static void add_row(struct table *table, const json_t *line) {
     table_addf(table, t.n_completion < 0 ? "-" : "%lld", t.n_completion);
     turn_mean_logp(t.logp_sum, t.n_logps, text);
     table_add(table, sv_from(text));
-    table_addf(table, "%.2f s", t.latency_s);
+    turn_latency(&t, text);
+    table_add(table, sv_from(text));
     turn_findings(&t, text, sizeof(text));
     table_add(table, sv_from(text));
 }
@@ -68,6 +69,19 @@ static int print_turn(const struct args *a, struct showing *s, const struct stor
     return args_has(a, "json") ? out_json(TAKE(s->turn), err) : show_turn(s->turn, stdout, err);
 }
 
+static int print_heading(const struct store_row *row, const json_t *result, struct err *err) {
+    const char *version = json_string_value(json_object_get(result, "agent_version"));
+    AUTO_FREE char *rollout = mem_printf("%s/%s", row->run, row->rollout);
+    AUTO_FREE char *agent = mem_printf("%s%s%s, model %s", row->agent, version ? " " : "",
+                                       version ? version : "", row->model);
+    if (!rollout || !agent) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    int r = summary_line("rollout", rollout, stdout, err);
+    r = r < 0 ? r : summary_line("task", row->task_id, stdout, err);
+    return r < 0 ? r : summary_line("agent", agent, stdout, err);
+}
+
 static int print_all(const struct args *a, struct showing *s, const struct store_row *row,
                      struct err *err) {
     AUTO_JSON json_t *result = NULL;
@@ -80,10 +94,10 @@ static int print_all(const struct args *a, struct showing *s, const struct store
                                   result, "turns", s->lines),
                         err);
     }
-    (void)printf("%-12s%s/%s\n%-12s%s\n%-12s%s, model %s\n", "rollout", row->run, row->rollout,
-                 "task", row->task_id, "agent", row->agent, row->model);
-    r = result ? summary_print(result, row->dir, stdout, err) : 0;
-    if (!result) {
+    r = print_heading(row, result, err);
+    if (r == 0 && result) {
+        r = summary_print(result, row->dir, stdout, err);
+    } else if (r == 0) {
         (void)printf("%-12sopen: it runs, or its process died\n%-12s%s\n", "status", "folder",
                      row->dir);
     }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/sv.h"
 #include "cli/table.h"
@@ -77,6 +78,18 @@ static size_t longest(const json_t *a, const json_t *b, const json_t *c) {
     return json_array_size(c) > n ? json_array_size(c) : n;
 }
 
+/* Quoted as in JSON, so that a token's own quotes and blanks are seen. */
+static void add_token(struct table *t, const char *text) {
+    AUTO_BUF struct buf quoted = {0};
+    if (!text) {
+        table_add(t, SV("-"));
+    } else if (json_quote(sv_from(text), &quoted) < 0) {
+        t->failed = true;
+    } else {
+        table_add(t, buf_sv(&quoted));
+    }
+}
+
 static int put_tokens(const json_t *line, FILE *stream, struct err *err) {
     const json_t *texts = json_object_get(line, "completion_tokens");
     const json_t *ids = json_object_get(line, "completion_token_ids");
@@ -95,7 +108,7 @@ static int put_tokens(const json_t *line, FILE *stream, struct err *err) {
         table_addf(&t, json_is_integer(id) ? "%lld" : "-", (long long)json_integer_value(id));
         table_addf(&t, json_is_number(logp) ? "%.4f" : "-", json_number_value(logp));
         table_addf(&t, json_is_number(logp) ? "%.1f%%" : "-", 100 * exp(json_number_value(logp)));
-        table_addf(&t, text ? "\"%s\"" : "-", text);
+        add_token(&t, text);
     }
     (void)fputs("\ntokens\n", stream);
     int r = table_print(&t, stream, 0, err);
@@ -107,15 +120,17 @@ int show_turn(const json_t *line, FILE *stream, struct err *err) {
     struct turn t;
     char mean[32];
     char findings[512];
+    char latency[32];
     turn_read(line, &t);
     turn_mean_logp(t.logp_sum, t.n_logps, mean);
     turn_findings(&t, findings, sizeof(findings));
+    turn_latency(&t, latency);
     (void)fprintf(stream,
                   "turn %lld: %s%s%s, %lld prompt tokens, %lld completion tokens, mean "
-                  "log-probability %s, %.2f s\n",
+                  "log-probability %s, %s\n",
                   t.number, t.role, *t.role ? ", " : "", *t.finish ? t.finish : "no end",
                   t.n_prompt < 0 ? 0 : t.n_prompt, t.n_completion < 0 ? 0 : t.n_completion, mean,
-                  t.latency_s);
+                  latency);
     if (*findings) {
         (void)fprintf(stream, "findings: %s\n", findings);
     }

@@ -10,9 +10,9 @@
 
 #define LABEL_WIDTH 12
 
-static int put(const char *label, struct sv text, FILE *stream, struct err *err) {
+int summary_line(const char *label, const char *text, FILE *stream, struct err *err) {
     AUTO_BUF struct buf line = {0};
-    if (text_printable(text, &line) < 0) {
+    if (text_printable(sv_from(text), &line) < 0) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     (void)fprintf(stream, "%-*s%s\n", LABEL_WIDTH, label, buf_cstr(&line));
@@ -34,7 +34,7 @@ static int put_status(const json_t *result, FILE *stream, struct err *err) {
         r = buf_addf(&text, ": %s", error);
     }
     return r < 0 ? err_set(err, ERR_NOMEM, "out of memory")
-                 : put("status", buf_sv(&text), stream, err);
+                 : summary_line("status", buf_cstr(&text), stream, err);
 }
 
 static void put_reward(const json_t *result, FILE *stream) {
@@ -105,5 +105,5 @@ int summary_print(const json_t *result, const char *dir, FILE *stream, struct er
     put_reward(result, stream);
     put_turns(result, stream);
     put_phases(result, stream);
-    return dir ? put("folder", sv_from(dir), stream, err) : 0;
+    return dir ? summary_line("folder", dir, stream, err) : 0;
 }

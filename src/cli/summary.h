@@ -11,4 +11,7 @@
 int summary_print(const json_t *result, const char *dir, FILE *stream,
                   struct err *err) CHECK_RESULT;
 
+/* One line "label       text", the text made harmless. */
+int summary_line(const char *label, const char *text, FILE *stream, struct err *err) CHECK_RESULT;
+
 #endif

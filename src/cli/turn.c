@@ -74,3 +74,11 @@ void turn_mean_logp(double sum, size_t n, char out[32]) {
         (void)snprintf(out, 32, "%.3f", sum / (double)n);
     }
 }
+
+void turn_latency(const struct turn *t, char out[32]) {
+    if (t->latency_s < 1) {
+        (void)snprintf(out, 32, "%.0f ms", 1000 * t->latency_s);
+    } else {
+        (void)snprintf(out, 32, "%.2f s", t->latency_s);
+    }
+}

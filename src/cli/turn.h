@@ -26,6 +26,9 @@ void turn_read(const json_t *line, struct turn *out);
 /* The findings with blanks between; `out` gets "" when there are none. Cut to its size. */
 void turn_findings(const struct turn *t, char *out, size_t size);
 
+/* "4 ms", "12.34 s" */
+void turn_latency(const struct turn *t, char out[32]);
+
 /* Writes a log-probability's mean ("-0.123"), or "-" where there is none. */
 void turn_mean_logp(double sum, size_t n, char out[32]);
 

@@ -23,20 +23,20 @@ static void a_turn_shows_its_words_its_calls_and_its_tokens(void **state) {
     AUTO_FREE char *text = printed(
         "{\"turn\":1,\"role\":\"agent\",\"finish_reason\":\"tool_calls\",\"latency_s\":0.5,"
         "\"prompt_token_ids\":[7,8],\"completion_token_ids\":[12,345],\"completion_tokens\":"
-        "[\"Hi\",\"\\n\"],\"per_token_logps\":[0,-0.6931],\"findings\":[\"a_code\"],"
+        "[\"H\\\"i\",\"\\n\"],\"per_token_logps\":[0,-0.6931],\"findings\":[\"a_code\"],"
         "\"response\":{\"choices\":[{\"message\":{\"reasoning_content\":\"think\",\"content\":"
         "\"one\\ntwo\",\"tool_calls\":[{\"function\":{\"name\":\"write\",\"arguments\":"
         "\"{\\\"path\\\":\\\"x\\\"}\"}}]}}]}}");
     assert_string_equal(text,
                         "turn 1: agent, tool_calls, 2 prompt tokens, 2 completion tokens, mean "
-                        "log-probability -0.347, 0.50 s\n"
+                        "log-probability -0.347, 500 ms\n"
                         "findings: a_code\n"
                         "\nreasoning\n  think\n"
                         "\ntext\n  one\n  two\n"
                         "\ntool calls\n  write {\"path\":\"x\"}\n"
                         "\ntokens\n"
                         "#   ID     LOGP       P  TOKEN\n"
-                        "1   12   0.0000  100.0%  \"Hi\"\n"
+                        "1   12   0.0000  100.0%  \"H\\\"i\"\n"
                         "2  345  -0.6931   50.0%  \"\\n\"\n");
 }
 
