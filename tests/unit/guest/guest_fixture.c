@@ -88,65 +88,39 @@ static void make_places(struct guest_fixture *f) {
     assert_ok(fd_listen_unix(f->socket, 64, 0600, &f->listen_fd, &err), &err);
 }
 
-static size_t bubblewrap_args(const struct guest_fixture *f, const char **argv, char *model_dir) {
+static size_t bubblewrap_args(const struct guest_fixture *f, const char **argv,
+                              const char *model_dir, const char *sleep_text) {
     const char *args[] = {
-        "bwrap",
-        "--unshare-all",
-        "--unshare-user",
-        "--uid",
-        "1000",
-        "--gid",
-        "1000",
-        "--die-with-parent",
-        "--new-session",
-        "--as-pid-1",
-        "--clearenv",
-        "--setenv",
-        "PATH",
-        "/usr/local/bin:/usr/bin:/bin",
-        "--setenv",
-        "HOME",
-        "/home/user",
-        "--setenv",
-        "LANG",
-        "C.UTF-8",
-        "--ro-bind",
-        "/usr",
-        "/usr",
-        "--symlink",
-        "usr/bin",
-        "/bin",
-        "--symlink",
-        "usr/lib",
-        "/lib",
-        "--symlink",
-        "usr/lib64",
-        "/lib64",
-        "--ro-bind",
-        "/etc",
-        "/etc",
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--tmpfs",
-        "/tmp",
-        "--bind",
-        f->home,
-        "/home/user",
-        "--ro-bind",
-        model_dir,
-        "/run/model",
-        "--ro-bind",
-        f->program,
-        "/run/guest",
-        "--size",
-        "262144",
-        "--tmpfs",
-        "/tiny",
-        "--chdir",
-        "/home/user",
-        "--",
+        "bwrap",          "--unshare-all",
+        "--unshare-user", "--uid",
+        "1000",           "--gid",
+        "1000",           "--die-with-parent",
+        "--new-session",  "--as-pid-1",
+        "--clearenv",     "--setenv",
+        "PATH",           "/usr/local/bin:/usr/bin:/bin",
+        "--setenv",       "HOME",
+        "/home/user",     "--setenv",
+        "LANG",           "C.UTF-8",
+        "--ro-bind",      "/usr",
+        "/usr",           "--symlink",
+        "usr/bin",        "/bin",
+        "--symlink",      "usr/lib",
+        "/lib",           "--symlink",
+        "usr/lib64",      "/lib64",
+        "--ro-bind",      "/etc",
+        "/etc",           "--proc",
+        "/proc",          "--dev",
+        "/dev",           "--tmpfs",
+        "/tmp",           "--bind",
+        f->home,          "/home/user",
+        "--ro-bind",      model_dir,
+        "/run/model",     "--ro-bind",
+        f->program,       "/run/guest",
+        "--size",         "262144",
+        "--tmpfs",        "/tiny",
+        "--setenv",       "SLEEP",
+        sleep_text,       "--chdir",
+        "/home/user",     "--",
         "/run/guest",
     };
     memcpy(argv, args, sizeof args);
@@ -167,14 +141,16 @@ static unsigned short free_port(void) {
 static void run_child(struct guest_fixture *f, const struct guest_fixture_options *o, int ready) {
     const char *argv[ARGS_MAX] = {f->program};
     char model_dir[80];
+    char sleep_text[24];
     char listen_text[16];
     char ready_text[16];
     char port[16];
     snprintf(model_dir, sizeof model_dir, "%s/model", f->dir);
+    snprintf(sleep_text, sizeof sleep_text, "3600.%d", (int)getppid());
     snprintf(listen_text, sizeof listen_text, "%d", f->listen_fd);
     snprintf(ready_text, sizeof ready_text, "%d", ready);
     snprintf(port, sizeof port, "%u", f->model_port);
-    size_t n = f->is_init ? bubblewrap_args(f, argv, model_dir) : 1;
+    size_t n = f->is_init ? bubblewrap_args(f, argv, model_dir, sleep_text) : 1;
     const char *rest[] = {
         "serve",
         "--listen-fd",
@@ -199,7 +175,8 @@ static void run_child(struct guest_fixture *f, const struct guest_fixture_option
     fcntl(f->listen_fd, F_SETFD, 0);
     fcntl(ready, F_SETFD, 0);
     if (!f->is_init && (chdir(f->home) < 0 || setenv("HOME", f->home, 1) < 0 ||
-                        setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1) < 0)) {
+                        setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1) < 0 ||
+                        setenv("SLEEP", sleep_text, 1) < 0)) {
         _exit(126);
     }
     setpgid(0, 0);

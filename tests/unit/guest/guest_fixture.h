@@ -11,7 +11,8 @@
 /*
  * A running guest for a test. The program is $SNAFFLE_GUEST. It is started either as pid 1 of a
  * bubblewrap sandbox or plainly, as an ordinary child; test programs get "pid1" or "plain" as their
- * argument and run the same cases for both.
+ * argument and run the same cases for both. Commands find $SLEEP in their environment: a number of
+ * seconds of this test program alone, by which its sleepers can be told from all others.
  */
 struct guest_fixture {
     bool is_init;

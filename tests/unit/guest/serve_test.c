@@ -90,7 +90,7 @@ static void a_guest_whose_host_falls_silent_kills_all_and_ends(void **state) {
     clock_sleep_ms(900); /* No heart was ever there to stop. */
     assert_ok(guest_beat(&f->client, &err), &err);
     uint32_t job;
-    assert_ok(guest_start(&f->client, &(struct sandbox_exec){.shell = "sleep 3301"}, &job, &err),
+    assert_ok(guest_start(&f->client, &(struct sandbox_exec){.shell = "sleep $SLEEP"}, &job, &err),
               &err);
     for (int i = 0; i < 4; i++) {
         clock_sleep_ms(300);

@@ -242,22 +242,20 @@ static void a_program_that_is_not_there_is_named(void **state) {
     assert_err(guest_exec(&f->client, &what, &o, &err), ERR_INPUT, &err, "NAME=value");
 }
 
-/* How many processes run a `sleep` of that many seconds: each test takes its own number. */
-static int count_sleepers(struct guest_fixture *f, const char *seconds) {
+/* How many processes sleep as this test's do. */
+static int count_sleepers(struct guest_fixture *f) {
     struct err err = {0};
     AUTO_OUTPUT o = {0};
-    AUTO_FREE char *text =
-        mem_printf("n=0; for p in /proc/[0-9]*/cmdline; do "
-                   "[ \"$(tr '\\0' ' ' <$p 2>/dev/null)\" = \"sleep %s \" ] && n=$((n+1)); done; "
-                   "echo $n",
-                   seconds);
-    struct sandbox_exec what = {.shell = text};
+    struct sandbox_exec what = {
+        .shell = "n=0; for p in /proc/[0-9]*/cmdline; do "
+                 "[ \"$(tr '\\0' ' ' <$p 2>/dev/null)\" = \"sleep $SLEEP \" ] && n=$((n+1)); done; "
+                 "echo $n"};
     assert_ok(guest_exec(&f->client, &what, &o, &err), &err);
     return (int)strtol(buf_cstr(&o.out), NULL, 10);
 }
 
-#define DAEMONS(n)                                                                                 \
-    "sleep " n " & setsid sleep " n " & (setsid sh -c 'sleep " n " & sleep " n "' &); "
+#define DAEMONS                                                                                    \
+    "sleep $SLEEP & setsid sleep $SLEEP & (setsid sh -c 'sleep $SLEEP & sleep $SLEEP' &); "
 
 static void wait_for_file(struct guest_fixture *f, const char *path) {
     struct err err = {0};
@@ -271,7 +269,7 @@ static void wait_for_file(struct guest_fixture *f, const char *path) {
 static void a_command_out_of_time_is_killed_with_all_below_it_and_says_so(void **state) {
     GUEST_OR_SKIP(state);
     AUTO_OUTPUT o = {0};
-    struct sandbox_exec what = {.shell = "printf part >&2; " DAEMONS("3101") "sleep 3101",
+    struct sandbox_exec what = {.shell = "printf part >&2; " DAEMONS "sleep $SLEEP",
                                 .timeout_s = 0.5};
     int64_t start = clock_ms();
     assert_ok(guest_exec(&f->client, &what, &o, &err), &err);
@@ -279,7 +277,7 @@ static void a_command_out_of_time_is_killed_with_all_below_it_and_says_so(void *
     assert_int_equal(o.exit_code, 124);
     assert_true(o.timed_out);
     assert_string_equal(buf_cstr(&o.err), "part\n[timed out after 0.5s]\n");
-    assert_int_equal(count_sleepers(f, "3101"), 0);
+    assert_int_equal(count_sleepers(f), 0);
 }
 
 static void a_command_that_ignores_signals_is_still_out_of_time(void **state) {
@@ -295,13 +293,14 @@ static void a_command_that_ignores_signals_is_still_out_of_time(void **state) {
 static void a_daemon_that_holds_the_output_does_not_hold_the_call(void **state) {
     GUEST_OR_SKIP(state);
     AUTO_OUTPUT o = {0};
-    struct sandbox_exec what = {.shell = "sleep 3102 & (setsid yes &); echo done", .timeout_s = 60};
+    struct sandbox_exec what = {.shell = "sleep $SLEEP & (setsid yes &); echo done",
+                                .timeout_s = 60};
     int64_t start = clock_ms();
     assert_ok(guest_exec(&f->client, &what, &o, &err), &err);
     assert_true(clock_ms() - start < 10000);
     assert_int_equal(o.exit_code, 0);
     assert_non_null(strstr(buf_cstr(&o.out), "y\n"));
-    assert_int_equal(count_sleepers(f, "3102"), 1); /* It goes on: servers are started so. */
+    assert_int_equal(count_sleepers(f), 1); /* It goes on: servers are started so. */
 }
 
 static void a_child_that_finishes_its_sentence_is_heard(void **state) {
@@ -325,15 +324,15 @@ static void a_cancelled_call_ends_its_command(void **state) {
     assert_ok(cancel_new(&cancel, &err), &err);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, throw_soon, cancel), 0);
-    struct sandbox_exec what = {.shell = DAEMONS("3103") "sleep 3103", .cancel = cancel};
+    struct sandbox_exec what = {.shell = DAEMONS "sleep $SLEEP", .cancel = cancel};
     assert_int_equal(guest_exec(&f->client, &what, &o, &err), ERR_CANCELLED);
     pthread_join(thread, NULL);
     cancel_free(cancel);
     deadline_ms until = deadline_in_s(10);
-    while (count_sleepers(f, "3103") > 0 && !deadline_passed(until)) {
+    while (count_sleepers(f) > 0 && !deadline_passed(until)) {
         clock_sleep_ms(20);
     }
-    assert_int_equal(count_sleepers(f, "3103"), 0);
+    assert_int_equal(count_sleepers(f), 0);
 }
 
 static void a_started_command_writes_to_files_and_leaves_its_exit_code(void **state) {
@@ -366,8 +365,7 @@ static void a_started_command_out_of_time_says_so_in_its_file(void **state) {
     uint32_t job = 0;
     int code = -1;
     struct sandbox_exec what = {
-        .shell = "printf part; sleep 3104", .stderr_path = "err.log", .timeout_s = 0.3};
-    what.shell = "printf part >&2; sleep 3104";
+        .shell = "printf part >&2; sleep $SLEEP", .stderr_path = "err.log", .timeout_s = 0.3};
     assert_ok(guest_start(&f->client, &what, &job, &err), &err);
     assert_ok(guest_wait(&f->client, job, deadline_in_s(10), NULL, &code, &err), &err);
     assert_int_equal(code, 124);
@@ -394,11 +392,11 @@ static void a_wait_ends_at_its_deadline_and_the_command_goes_on(void **state) {
     GUEST_OR_SKIP(state);
     uint32_t job = 0;
     int code = -1;
-    struct sandbox_exec what = {.shell = "sleep 3105"};
+    struct sandbox_exec what = {.shell = "sleep $SLEEP"};
     assert_ok(guest_start(&f->client, &what, &job, &err), &err);
     assert_err(guest_wait(&f->client, job, deadline_in_ms(200), NULL, &code, &err), ERR_TIMEOUT,
                &err, "");
-    assert_int_equal(count_sleepers(f, "3105"), 1);
+    assert_int_equal(count_sleepers(f), 1);
     assert_err(guest_wait(&f->client, 9999, deadline_in_s(5), NULL, &code, &err), ERR_LOST, &err,
                "job 9999 is gone");
 }
@@ -407,11 +405,11 @@ static void a_killed_command_is_dead_with_all_below_it_when_the_call_returns(voi
     GUEST_OR_SKIP(state);
     uint32_t job = 0;
     int code = -1;
-    struct sandbox_exec what = {.shell = DAEMONS("3106") "touch started; sleep 3106"};
+    struct sandbox_exec what = {.shell = DAEMONS "touch started; sleep $SLEEP"};
     assert_ok(guest_start(&f->client, &what, &job, &err), &err);
     wait_for_file(f, "started");
     assert_ok(guest_kill(&f->client, job, &err), &err);
-    assert_int_equal(count_sleepers(f, "3106"), 0);
+    assert_int_equal(count_sleepers(f), 0);
     assert_ok(guest_wait(&f->client, job, deadline_in_s(5), NULL, &code, &err), &err);
     assert_int_equal(code, 137);
     assert_ok(guest_kill(&f->client, job, &err), &err);
@@ -432,11 +430,11 @@ static void a_command_whose_keeper_was_killed_is_still_waited_for_and_killed(voi
         assert_ok(guest_exec(&f->client, &(struct sandbox_exec){.argv = argv}, &o, &err), &err);
         assert_int_equal(o.exit_code, 9);
     }
-    what.shell = "kill -9 $PPID; sleep 3107 & touch lost; sleep 3107";
+    what.shell = "kill -9 $PPID; sleep $SLEEP & touch lost; sleep $SLEEP";
     assert_ok(guest_start(&f->client, &what, &job, &err), &err);
     wait_for_file(f, "lost");
     assert_ok(guest_kill(&f->client, job, &err), &err);
-    assert_int_equal(count_sleepers(f, "3107"), 0);
+    assert_int_equal(count_sleepers(f), 0);
     assert_ok(guest_wait(&f->client, job, deadline_in_s(5), NULL, &code, &err), &err);
     assert_int_equal(code, 137);
 }

@@ -195,8 +195,8 @@ static void all_are_killed_seen_dead_and_have_their_records(void **state) {
     GUEST_OR_SKIP(state);
     uint32_t jobs[3];
     struct sandbox_exec what = {
-        .shell = "trap '' TERM; for i in 1 2 3; do (setsid sh -c 'sleep 3201 & sleep 3201' &); "
-                 "done; touch up; sleep 3201"};
+        .shell = "trap '' TERM; for i in 1 2 3; do (setsid sh -c 'sleep $SLEEP & sleep $SLEEP' &); "
+                 "done; touch up; sleep $SLEEP"};
     for (size_t i = 0; i < ARRAY_LEN(jobs); i++) {
         assert_ok(guest_start(&f->client, &what, &jobs[i], &err), &err);
     }
@@ -204,7 +204,7 @@ static void all_are_killed_seen_dead_and_have_their_records(void **state) {
     assert_ok(guest_kill_all(&f->client, deadline_in_s(10), &err), &err);
     AUTO_FREE char *left =
         shell(f, "for p in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$p; echo; done 2>/dev/null | "
-                 "grep -c '^sleep 3201' || true");
+                 "grep -c \"^sleep $SLEEP\" || true");
     assert_string_equal(left, "0\n");
     for (size_t i = 0; i < ARRAY_LEN(jobs); i++) {
         int code = -1;
@@ -218,7 +218,7 @@ static void *exec_sleep(void *arg) {
     struct guest_fixture *f = arg;
     struct err err = {0};
     struct sandbox_output o = {0};
-    long code = guest_exec(&f->client, &(struct sandbox_exec){.shell = "sleep 3202"}, &o, &err);
+    long code = guest_exec(&f->client, &(struct sandbox_exec){.shell = "sleep $SLEEP"}, &o, &err);
     buf_deinit(&o.out);
     buf_deinit(&o.err);
     return (void *)(code < 0 ? code : (long)o.exit_code);
@@ -244,7 +244,7 @@ static void calls_run_side_by_side_and_a_running_one_ends_with_all(void **state)
 static void a_process_that_forks_without_end_is_killed(void **state) {
     GUEST_OR_SKIP(state);
     uint32_t job = 0;
-    struct sandbox_exec what = {.shell = "while :; do (setsid true &); done & sleep 3203"};
+    struct sandbox_exec what = {.shell = "while :; do (setsid true &); done & sleep $SLEEP"};
     assert_ok(guest_start(&f->client, &what, &job, &err), &err);
     clock_sleep_ms(200);
     assert_ok(guest_kill_all(&f->client, deadline_in_s(10), &err), &err);
@@ -266,7 +266,7 @@ static void a_guest_that_is_gone_is_lost(void **state) {
     struct sandbox_exec what = {.shell = "true"};
     uint32_t job;
     int code;
-    assert_ok(guest_start(&f->client, &(struct sandbox_exec){.shell = "sleep 3204"}, &job, &err),
+    assert_ok(guest_start(&f->client, &(struct sandbox_exec){.shell = "sleep $SLEEP"}, &job, &err),
               &err);
     kill(f->pid, SIGKILL);
     guest_fixture_wait(f);
