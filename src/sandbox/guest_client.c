@@ -130,7 +130,10 @@ int guest_read_file(const struct guest_client *g, const char *path, uint64_t off
             r = guest_call_take_bytes(&f, length - (out->len - before), out, err);
         }
     }
-    out->len = r < 0 ? before : out->len; /* All that was asked for, or nothing. */
+    if (r < 0 && out->len > before) { /* All that was asked for, or nothing. */
+        out->len = before;
+        out->data[before] = '\0';
+    }
     return r;
 }
 
