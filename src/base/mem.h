@@ -13,9 +13,10 @@ void mem_auto_close(const int *fd);
 void *mem_take(void *address_of_pointer);
 int mem_take_fd(int *fd);
 
-#define AUTO_FREE __attribute__((cleanup(mem_auto_free)))
-#define AUTO_CLOSE __attribute__((cleanup(mem_auto_close)))
-#define AUTO(destroy) __attribute__((cleanup(destroy)))
+/* `unused`: a thing that is only held, such as a lock, is used by its release. */
+#define AUTO_FREE __attribute__((unused, cleanup(mem_auto_free)))
+#define AUTO_CLOSE __attribute__((unused, cleanup(mem_auto_close)))
+#define AUTO(destroy) __attribute__((unused, cleanup(destroy)))
 #define TAKE(p) ((__typeof__(p))mem_take(&(p)))
 #define TAKE_FD(fd) mem_take_fd(&(fd))
 

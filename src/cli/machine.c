@@ -18,7 +18,8 @@
 #include "sandbox/state.h"
 
 #define DISK_MB_WANTED 4096.0 /* Two sandboxes of the default size. */
-#define FILES_WANTED 4096     /* A hundred rollouts: each has some twenty descriptors open. */
+#define TRIAL_S 30        /* A sandbox starts in milliseconds; a loaded machine gets its time. */
+#define FILES_WANTED 4096 /* A hundred rollouts: each has some twenty descriptors open. */
 
 void machine_check_system(struct findings *f) {
     struct utsname u;
@@ -26,6 +27,30 @@ void machine_check_system(struct findings *f) {
         findings_addf(f, FINDING_OK, "system", NULL, "%s %s on %s", u.sysname, u.release,
                       u.machine);
     }
+}
+
+/* What a sandbox of this machine really enforces, by its own word. */
+static void check_isolation(struct findings *f) {
+    struct err err = {0};
+    struct sandbox *s = NULL;
+    struct sandbox_spec spec = {.owner = "doctor", .run = "doctor", .rollout = "doctor"};
+    if (sandbox_create(&sandbox_local, &spec, deadline_in_s(TRIAL_S), NULL, &s, &err) < 0) {
+        findings_add(f, FINDING_LACKS, "sandbox", err.msg, NULL);
+        return;
+    }
+    AUTO_JSON json_t *isolation = sandbox_isolation(s);
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach(isolation, name, value) {
+        const char *text = json_string_value(value);
+        bool holds = text && strcmp(text, "enforced") == 0;
+        findings_addf(f, holds ? FINDING_OK : FINDING_NOTE, "isolation", NULL, "%s: %s", name,
+                      text ? text : "");
+    }
+    if (sandbox_kill(s, &err) < 0) {
+        findings_add(f, FINDING_LACKS, "sandbox", err.msg, "snaffle gc");
+    }
+    sandbox_free(s);
 }
 
 void machine_check_sandbox(struct findings *f) {
@@ -41,6 +66,7 @@ void machine_check_sandbox(struct findings *f) {
         findings_add(f, FINDING_LACKS, "sandbox", err.msg, NULL);
     } else {
         findings_add(f, FINDING_OK, "sandbox", "a trial sandbox started and held", NULL);
+        check_isolation(f);
     }
 }
 
