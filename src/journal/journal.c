@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "journal/boot.h"
 #include "journal/format.h"
+#include "journal/places.h"
+#include "journal/reader.h"
 #include "journal/segment.h"
 
 #define SEGMENT_BYTES (256u << 20)   /* Goes as a whole once its sessions have their traces. */
@@ -24,6 +26,7 @@ struct item {
     journal_done_fn done;
     void *arg;
     size_t n;
+    size_t session_bytes;
     char bytes[];
 };
 
@@ -42,6 +45,8 @@ struct journal {
     uint64_t failures;
     struct err failure; /* Of the last write; code 0: it worked. */
     int64_t retry_at;
+    struct places places;
+    unsigned segments; /* Begun so far. */
     bool closing;
 };
 
@@ -66,15 +71,16 @@ static unsigned take_batch(struct journal *j, struct item **batch, bool *begin_s
     return n;
 }
 
-/* Writes a batch; returns how many of its records count. */
+/* Writes a batch; returns how many of its records count. *first: where the first of them stands. */
 static unsigned write_batch(struct journal *j, struct item **batch, unsigned n, bool begin_segment,
-                            struct err *err) {
+                            struct journal_place *first, struct err *err) {
     struct iovec records[BATCH_MAX];
     unsigned whole = 0;
     for (unsigned i = 0; i < n; i++) {
         records[i] = (struct iovec){batch[i]->bytes, batch[i]->n};
     }
     int r = begin_segment ? segment_begin(&j->segment, err) : 0;
+    *first = (struct journal_place){j->segment.number, j->segment.bytes};
     if (r == 0) {
         r = segment_write(&j->segment, records, n, &whole, err);
     }
@@ -82,13 +88,25 @@ static unsigned write_batch(struct journal *j, struct item **batch, unsigned n, 
     return whole;
 }
 
+/* Notes where the records that count stand. Called with the lock held. */
+static void note_places(struct journal *j, struct item **batch, unsigned whole,
+                        struct journal_place place) {
+    j->segments = place.segment;
+    for (unsigned i = 0; i < whole; i++) {
+        struct sv session = {batch[i]->bytes + FORMAT_HEAD_BYTES, batch[i]->session_bytes};
+        places_add(&j->places, session, place);
+        place.offset += batch[i]->n;
+    }
+}
+
 /* Tells each record's owner, and then the waiters. */
 static void finish_batch(struct journal *j, struct item **batch, unsigned n, unsigned whole,
-                         const struct err *err) {
+                         struct journal_place first, const struct err *err) {
     size_t bytes = 0;
     /* Before the calls of `done`, so that who learns of a failure there is refused after it. */
     pthread_mutex_lock(&j->lock);
     j->failure = *err;
+    note_places(j, batch, whole, first);
     if (err->code < 0) {
         j->failures += n - whole;
         j->retry_at = clock_ms() + RETRY_MS;
@@ -124,8 +142,9 @@ static void *writer_main(void *arg) {
         unsigned n = take_batch(j, batch, &begin_segment);
         pthread_mutex_unlock(&j->lock);
         struct err err = {0};
-        unsigned whole = write_batch(j, batch, n, begin_segment, &err);
-        finish_batch(j, batch, n, whole, &err);
+        struct journal_place first;
+        unsigned whole = write_batch(j, batch, n, begin_segment, &first, &err);
+        finish_batch(j, batch, n, whole, first, &err);
     }
 }
 
@@ -144,6 +163,7 @@ static int start_writer(struct journal *j) {
 static void release(struct journal *j) {
     segment_end(&j->segment);
     boot_deinit(&j->boot);
+    places_deinit(&j->places);
     pthread_mutex_destroy(&j->lock);
     pthread_cond_destroy(&j->wake);
     pthread_cond_destroy(&j->ended);
@@ -192,6 +212,7 @@ static struct item *encode(const struct journal_record *r, struct err *err) {
     timed.time = r->time != 0 ? r->time : clock_unix();
     item->next = NULL;
     item->n = n;
+    item->session_bytes = r->session.n;
     format_write(&timed, item->bytes);
     return item;
 }
@@ -279,6 +300,27 @@ int journal_flush(struct journal *j, struct err *err) {
     }
     pthread_mutex_unlock(&j->lock);
     return code;
+}
+
+int journal_reader_own(struct journal *j, struct sv session, struct journal_reader **out,
+                       struct err *err) {
+    struct reader_places own = {.boot_path = j->boot.path};
+    pthread_mutex_lock(&j->lock);
+    bool lossy = j->places.lossy;
+    int code = lossy ? 0 : places_copy(&j->places, session, &own.places, &own.n, err);
+    own.segments = j->segments;
+    pthread_mutex_unlock(&j->lock);
+    if (lossy || code < 0) {
+        return code;
+    }
+    code = reader_open_places(&own, out, err);
+    return code < 0 ? code : 1;
+}
+
+void journal_forget(struct journal *j, struct sv session) {
+    pthread_mutex_lock(&j->lock);
+    places_forget(&j->places, session);
+    pthread_mutex_unlock(&j->lock);
 }
 
 void journal_close(struct journal *j) {

@@ -106,6 +106,13 @@ struct journal_place journal_reader_place(const struct journal_reader *r);
 int journal_reader_at(struct journal_reader *r, struct journal_place place,
                       struct journal_record *out, struct err *err) CHECK_RESULT;
 
-void journal_reader_close(struct journal_reader *r);
+/* 1: gives a reader of the records of this session that `j` itself wrote and that count by now: it
+ * costs these alone, however much the journal holds. 0: their places are not known (there was no
+ * memory); read the folder. Places are kept until journal_forget. */
+int journal_reader_own(struct journal *j, struct sv session, struct journal_reader **out,
+                       struct err *err) CHECK_RESULT;
+void journal_forget(struct journal *j, struct sv session); /* None is success. */
+
+void journal_reader_close(struct journal_reader *r); /* Accepts NULL. */
 
 #endif

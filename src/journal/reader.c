@@ -11,6 +11,7 @@
 #include "journal/crc32c.h"
 #include "journal/format.h"
 #include "journal/journal.h"
+#include "journal/reader.h"
 #include "journal/segment_list.h"
 
 #define WINDOW_BYTES 8192 /* Read at once to find a record's head: mostly its body is skipped. */
@@ -28,6 +29,10 @@ struct journal_reader {
     size_t only_n;
     uint32_t only_crc;
     struct journal_place place;
+    bool by_places; /* Gives the records at `places`, and looks for no others. */
+    struct journal_place *places;
+    size_t n_places;
+    size_t next_place;
 };
 
 int journal_reader_open(const char *dir, struct journal_reader **out, struct err *err) {
@@ -45,6 +50,31 @@ int journal_reader_open(const char *dir, struct journal_reader **out, struct err
     return 0;
 }
 
+int reader_open_places(const struct reader_places *from, struct journal_reader **out,
+                       struct err *err) {
+    struct journal_reader *r = NULL;
+    int code = journal_reader_open(from->boot_path, &r, err);
+    if (code < 0) {
+        free(from->places);
+        return code;
+    }
+    r->by_places = true;
+    r->places = from->places;
+    r->n_places = from->n;
+    for (unsigned number = 1; number <= from->segments && code == 0; number++) {
+        code = segment_list_add(&r->list, from->boot_path, number, err);
+    }
+    for (size_t i = 0; i < r->n_places; i++) {
+        r->places[i].segment--; /* Its index in the list. */
+    }
+    if (code < 0) {
+        journal_reader_close(r);
+        return code;
+    }
+    *out = r;
+    return 0;
+}
+
 void journal_reader_close(struct journal_reader *r) {
     if (!r) {
         return;
@@ -54,6 +84,7 @@ void journal_reader_close(struct journal_reader *r) {
     }
     segment_list_deinit(&r->list);
     buf_deinit(&r->window);
+    free(r->places);
     free(r);
 }
 
@@ -270,7 +301,23 @@ static int next_of_segment(struct journal_reader *r, struct journal_record *out,
     }
 }
 
+/* Records that are damaged by now count as torn. */
+static int next_place(struct journal_reader *r, struct journal_record *out, struct err *err) {
+    while (r->next_place < r->n_places) {
+        r->place = r->places[r->next_place++];
+        int code = journal_reader_at(r, r->place, out, err);
+        if (code != ERR_CORRUPT) {
+            return code < 0 ? code : 1;
+        }
+        r->torn++;
+    }
+    return 0;
+}
+
 int journal_reader_next(struct journal_reader *r, struct journal_record *out, struct err *err) {
+    if (r->by_places) {
+        return next_place(r, out, err);
+    }
     for (;;) {
         bool from_first = r->current == 0;
         for (; r->current < r->list.n; r->current++) {

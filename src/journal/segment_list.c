@@ -72,6 +72,11 @@ static int add(struct segment_list *l, const char *boot_path, unsigned number) {
     return 0;
 }
 
+int segment_list_add(struct segment_list *l, const char *boot_path, unsigned number,
+                     struct err *err) {
+    return add(l, boot_path, number) < 0 ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+}
+
 static int compare(const void *a, const void *b) {
     const struct segment_entry *x = a;
     const struct segment_entry *y = b;

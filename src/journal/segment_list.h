@@ -28,6 +28,10 @@ struct segment_list {
 /* Of a folder that is there; without entries. */
 int segment_list_init(struct segment_list *l, const char *dir, struct err *err) CHECK_RESULT;
 
+/* Adds one segment, unless it is listed. */
+int segment_list_add(struct segment_list *l, const char *boot_path, unsigned number,
+                     struct err *err) CHECK_RESULT;
+
 /* Adds the segments that are new, by boot and number. */
 int segment_list_refresh(struct segment_list *l, struct err *err) CHECK_RESULT;
 void segment_list_deinit(struct segment_list *l);

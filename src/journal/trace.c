@@ -47,11 +47,21 @@ static int write_lines(struct work *w, sink_fn sink, void *arg, struct err *err)
     return r;
 }
 
+static int open_reader(const struct trace_source *from, struct journal_reader **out,
+                       struct err *err) {
+    struct sv session = sv_from(from->session);
+    int r = from->journal ? journal_reader_own(from->journal, session, out, err) : 0;
+    if (r != 0) {
+        return r < 0 ? r : 0;
+    }
+    r = journal_reader_open(from->journal_dir, out, err);
+    return r < 0 ? r : journal_reader_only(*out, session, err);
+}
+
 static int trace(const struct trace_source *from, sink_fn sink, void *arg,
                  struct trace_summary *summary, struct err *err) {
     struct work w = {.from = from};
-    int r = journal_reader_open(from->journal_dir, &w.reader, err);
-    r = r < 0 ? r : journal_reader_only(w.reader, sv_from(from->session), err);
+    int r = open_reader(from, &w.reader, err);
     r = r < 0 ? r : trace_index_read(w.reader, &w.index, err);
     r = r < 0 ? r : write_lines(&w, sink, arg, err);
     if (r == 0) {

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/sv.h"
+#include "journal/journal.h"
 
 /*
  * trace.jsonl, from the journal's evidence: one line a call, in the order of the calls' numbers.
@@ -52,6 +53,7 @@ struct trace_source {
     const char *session;     /* "<rollout>.<attempt>" */
     trace_judge_fn judge;    /* NULL: nothing is judged. */
     void *arg;
+    struct journal *journal; /* The session's own writer, if it is this process; else NULL. */
 };
 
 struct trace_summary {

@@ -11,6 +11,7 @@ int session_trace(struct rollout_session *s, struct session_trace *out, struct e
     out->source = (struct trace_source){
         .journal_dir = f->journal_dir,
         .session = s->name,
+        .journal = f->journal,
         .judge = judge_call,
         .arg = &out->judge,
     };

@@ -95,6 +95,9 @@ static int session_begin(struct rollout_session *s, const struct rollout_names *
 }
 
 static void session_destroy(struct rollout_session *s) {
+    if (s->factory->journal) {
+        journal_forget(s->factory->journal, sv_from(s->name));
+    }
     for (size_t i = 0; i < s->n_files; i++) {
         free(s->files[i].path);
         buf_deinit(&s->files[i].text);
