@@ -121,14 +121,18 @@ void ground_roll(struct ground *g, const char *text, const struct rollout_contro
     assert_int_equal(ground_sandboxes(), 0);
 }
 
-void ground_run(struct ground *g, const char *text, const struct rollout_control *control,
-                struct rollout_result *out) {
-    ground_roll(g, text, control, out);
+void ground_check(const struct ground *g, const struct rollout_result *out) {
     check_schema("result.schema.json", out->dir, "result.json");
     check_schema("task.schema.json", out->dir, "task.json");
     if (g->options.mode == ROLLOUT_TRANSPARENT_PROXY) {
         check_schema("trace.schema.json", out->dir, "trace.jsonl");
     }
+}
+
+void ground_run(struct ground *g, const char *text, const struct rollout_control *control,
+                struct rollout_result *out) {
+    ground_roll(g, text, control, out);
+    ground_check(g, out);
 }
 
 char *ground_read(const struct rollout_result *r, const char *name) {

@@ -37,7 +37,10 @@ void ground_drop_factory(struct ground *g);
 void ground_roll(struct ground *g, const char *task, const struct rollout_control *control,
                  struct rollout_result *out);
 
-/* The same, and checks what is on disk against the schemas. */
+/* Checks what is on disk against the schemas. */
+void ground_check(const struct ground *g, const struct rollout_result *out);
+
+/* Both. */
 void ground_run(struct ground *g, const char *task, const struct rollout_control *control,
                 struct rollout_result *out);
 

@@ -1,0 +1,3 @@
+# Ends by a fault of its own.
+import ctypes
+ctypes.string_at(0)

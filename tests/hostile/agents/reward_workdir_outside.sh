@@ -1,0 +1,4 @@
+# The work folder leads outside the home.
+cd ..
+rm -rf workdir
+ln -s /usr/bin workdir
