@@ -186,12 +186,18 @@ void completion_zsh(FILE *out) {
         out);
 }
 
-static void fish_option(const struct command *c, const struct option *o, FILE *out) {
-    (void)fprintf(out, "complete -c snaffle -n '__snaffle_is \"%s\"' -l %s -d '", c->name, o->name);
-    for (const char *p = o->help; *p; p++) {
-        (void)fprintf(out, "%s%c", *p == '\'' || *p == '\\' ? "\\" : "", *p);
+/* fish has other rules inside single quotes than the Bourne shells. */
+static void put_fish(const char *text, FILE *out) {
+    (void)fputc('\'', out);
+    for (; *text; text++) {
+        (void)fprintf(out, "%s%c", *text == '\'' || *text == '\\' ? "\\" : "", *text);
     }
     (void)fputc('\'', out);
+}
+
+static void fish_option(const struct command *c, const struct option *o, FILE *out) {
+    (void)fprintf(out, "complete -c snaffle -n '__snaffle_is \"%s\"' -l %s -d ", c->name, o->name);
+    put_fish(o->help, out);
     if (o->kind == OPTION_WORD) {
         (void)fputs(" -x -a '", out);
         put_words(o->words, out);
@@ -217,8 +223,10 @@ void completion_fish(FILE *out) {
         if (n) {
             (void)fprintf(out,
                           "complete -c snaffle -n '__snaffle_words 2; and __snaffle_is \"%.*s\"'"
-                          " -f -a '%s' -d '%s'\n",
-                          (int)n, (*c)->name, (*c)->name + n + 1, (*c)->summary);
+                          " -f -a '%s' -d ",
+                          (int)n, (*c)->name, (*c)->name + n + 1);
+            put_fish((*c)->summary, out);
+            (void)fputc('\n', out);
         }
         if ((*c)->operand_words) {
             (void)fprintf(out, "complete -c snaffle -n '__snaffle_is \"%s\"' -f -a '", (*c)->name);

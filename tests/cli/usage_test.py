@@ -102,15 +102,33 @@ def bash_offers_commands_options_and_words():
     holds(" ".join(bash_completes("snaffle agent install --")), "--help")
 
 
-def every_shell_can_read_its_script():
-    for shell, check in (("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]),
-                         ("fish", ["fish", "--no-execute"])):
-        script = snaffle("completion", shell, check=True).out
-        path = pathlib.Path(harness.SCRATCH.name) / f"completion.{shell}"
-        path.write_text(script)
-        if shutil.which(shell):
-            done = subprocess.run([*check, str(path)], capture_output=True, text=True, check=False)
-            equal((done.returncode, done.stderr), (0, ""), shell)
+def script_of(shell):
+    if not shutil.which(shell):
+        raise Skip(f"no {shell} here")
+    path = pathlib.Path(harness.SCRATCH.name) / f"completion.{shell}"
+    path.write_text(snaffle("completion", shell, check=True).out)
+    return path
+
+
+def zsh_can_read_its_script():
+    done = subprocess.run(["zsh", "-n", str(script_of("zsh"))], capture_output=True, text=True,
+                          check=False)
+    equal((done.returncode, done.stderr), (0, ""))
+
+
+def fish_offers_commands_options_and_words():
+    def offered(line):
+        done = subprocess.run(["fish", "--no-config", "-c",
+                               f"source {path}; complete -C {line!r}"], capture_output=True,
+                              text=True, check=True, env=harness.environment())
+        equal(done.stderr, "")
+        return [word.split("\t")[0] for word in done.stdout.splitlines()]
+
+    path = script_of("fish")
+    equal(offered("snaffle ru"), ["run"])
+    equal(offered("snaffle agent "), ["install", "ls"])
+    equal(sorted(offered("snaffle run --mode ")), ["black_box", "transparent_proxy"])
+    equal(offered("snaffle show --tu"), ["--turn"])
 
 
 def output_that_cannot_be_written_is_an_error():
@@ -129,7 +147,8 @@ CASES = [wrong(*row) for row in WRONG] + [
     (f.__name__, f) for f in (
         help_of_every_command, help_and_version_go_to_standard_output, nothing_at_all_is_bad_usage,
         a_broken_dotenv_is_named_and_leaves_help_alone, bash_offers_commands_options_and_words,
-        every_shell_can_read_its_script, output_that_cannot_be_written_is_an_error)]
+        zsh_can_read_its_script,
+        fish_offers_commands_options_and_words, output_that_cannot_be_written_is_an_error)]
 
 if __name__ == "__main__":
     sys.exit(run_cases(CASES))
