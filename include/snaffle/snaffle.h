@@ -107,7 +107,7 @@ typedef struct snaffle_options {
     const char *config_json; /* An object with the agent's configuration fields. */
     const char *mode;        /* "black_box" (default) or "transparent_proxy". */
     const char *backend;     /* "local" */
-    const char *agent;       /* "opencode" */
+    const char *agent;       /* "opencode"; or "command", with agent_cmd in config_json. */
     const char *runs_dir;    /* "./runs" */
     const char *run;         /* Made from the time and chance. */
     const char *verify_on;   /* "always" (default) or "clean". */

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-static const struct agent *const agents[] = {&agent_opencode, NULL};
+static const struct agent *const agents[] = {&agent_opencode, &agent_command, NULL};
 
-const char *const agent_names[] = {"opencode", NULL};
+const char *const agent_names[] = {"opencode", "command", NULL};
 
 const struct agent *agent_find(const char *name) {
     for (size_t i = 0; agents[i]; i++) {

@@ -30,6 +30,8 @@ struct agent_config {
     const json_t *extra_env;        /* {NAME: value} */
     const char *extra_setup_shell;  /* NULL: none. */
     const char *sandbox_home;       /* "/home/user" */
+    const char *agent_cmd;          /* Of the agent `command`: shell text; NULL: none. */
+    const json_t *mounts;           /* ["HOST_PATH:PATH"], seen read-only inside; NULL: none. */
     long long proxy_max_tokens_cap; /* 16384; 0: none (null in JSON). */
     int proxy_top_logprobs;         /* 5 */
     bool proxy_disable_thinking;
@@ -71,7 +73,8 @@ enum agent_call { AGENT_CALL_MAIN, AGENT_CALL_TITLE, AGENT_CALL_SUMMARY, AGENT_C
 
 struct agent {
     const char *name;         /* "opencode" */
-    const char *mount_path;   /* Its installed folder is mounted here inside, read-only. */
+    const char *mount_path;   /* Its installed folder is mounted here inside, read-only; NULL:
+                                 nothing is installed for it. */
     const char *program_path; /* Where its program then is. */
     const char *default_version;
     bool must_call; /* A run without a model call is a failure (agent_no_calls). */
@@ -83,6 +86,7 @@ struct agent {
 };
 
 extern const struct agent agent_opencode;
+extern const struct agent agent_command;          /* Whatever config->agent_cmd says. */
 const struct agent *agent_find(const char *name); /* NULL: none such. */
 extern const char *const agent_names[];           /* NULL-ended, for messages. */
 

@@ -23,6 +23,12 @@ static int install(const struct args *a, struct err *err) {
         return err_set(err, ERR_USAGE, "agent install: no agent '%s' (see 'snaffle agent ls')",
                        a->operands[0]);
     }
+    if (!agent->mount_path) {
+        return err_set(err, ERR_USAGE,
+                       "agent install: the agent '%s' needs none (run it with "
+                       "--agent %s)",
+                       agent->name, agent->name);
+    }
     int r = rollout_agents_dir(&cache, err);
     if (r == 0) {
         r = agent_install(&(struct agent_install){.cache_dir = cache,
@@ -58,6 +64,9 @@ static int list(const struct args *a, struct err *err) {
     table_init(&t, columns, ARRAY_LEN(columns));
     for (const char *const *name = agent_names; *name && r == 0; name++) {
         const struct agent *agent = agent_find(*name);
+        if (!agent->mount_path) {
+            continue; /* Nothing is ever installed for it. */
+        }
         struct agent_installed i = {0};
         struct err absent = {0};
         bool found = agent_find_installed(cache, agent, NULL, &i, &absent) == 0;

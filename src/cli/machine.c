@@ -123,6 +123,9 @@ void machine_check_agents(struct findings *f) {
     }
     for (const char *const *name = agent_names; *name; name++) {
         struct agent_installed i = {0};
+        if (!agent_find(*name)->mount_path) {
+            continue;
+        }
         if (agent_find_installed(cache, agent_find(*name), NULL, &i, &err) < 0) {
             findings_add(f, FINDING_LACKS, *name, err.msg, NULL);
             missing = true;

@@ -29,6 +29,12 @@ const struct option run_settings_options[] = {
     {"backend", OPTION_WORD, "NAME", "where sandboxes come from (default: local)",
      sandbox_backend_names},
     {"agent", OPTION_WORD, "NAME", "the agent that does the task (default: opencode)", agent_names},
+    {"agent-cmd", OPTION_TEXT, "TEXT",
+     "what the agent 'command' is: shell text whose program takes OPENAI_BASE_URL and "
+     "OPENAI_API_KEY from its environment",
+     NULL},
+    {"mount", OPTION_TEXT, "HOST:PATH",
+     "show a file or folder of this machine read-only inside, under PATH; may be repeated", NULL},
     {"runs", OPTION_FOLDER, "DIR", "where runs are kept (default: ./runs)", NULL},
     {"run", OPTION_TEXT, "NAME", "the run's name (default: made from the time)", NULL},
     {"group", OPTION_TEXT, "NAME", "the group's name (default: the rollout's)", NULL},

@@ -16,6 +16,7 @@ enum flag_form {
     FORM_LIST, /* Commas between. */
     FORM_JSON,
     FORM_PAIRS, /* NAME=VALUE, again and again. */
+    FORM_TEXTS, /* Likewise, each a text of its own. */
 };
 
 struct flag {
@@ -38,6 +39,8 @@ static const struct flag flags[] = {
     {"extra-env", "extra_env", FORM_PAIRS},
     {"extra-setup-shell", "extra_setup_shell", FORM_TEXT},
     {"sandbox-home", "sandbox_home", FORM_TEXT},
+    {"agent-cmd", "agent_cmd", FORM_TEXT},
+    {"mount", "mounts", FORM_TEXTS},
     {"proxy-max-tokens-cap", "proxy_max_tokens_cap", FORM_CAP},
     {"proxy-top-logprobs", "proxy_top_logprobs", FORM_INTEGER},
     {"proxy-disable-thinking", "proxy_disable_thinking", FORM_BOOL},
@@ -79,6 +82,18 @@ static int pairs_from(const struct args *a, const char *name, json_t **out, stru
     return 0;
 }
 
+/* NULL: no memory. */
+static json_t *texts_from(const struct args *a, const char *name) {
+    AUTO_JSON json_t *list = json_array();
+    for (size_t i = 0; i < a->n_uses; i++) {
+        if (strcmp(a->uses[i].option->name, name) == 0 &&
+            json_array_append_new(list, json_text(sv_from(a->uses[i].text))) < 0) {
+            return NULL;
+        }
+    }
+    return TAKE(list);
+}
+
 static int value_of(const struct args *a, const struct flag *f, json_t **out, struct err *err) {
     const char *text = args_text(a, f->name);
     AUTO_FREE char *where = NULL;
@@ -107,6 +122,9 @@ static int value_of(const struct args *a, const struct flag *f, json_t **out, st
                      : err_set(err, ERR_NOMEM, "out of memory");
     case FORM_PAIRS:
         return pairs_from(a, f->name, out, err);
+    case FORM_TEXTS:
+        *out = texts_from(a, f->name);
+        break;
     }
     return *out ? 0 : err_set(err, ERR_NOMEM, "out of memory");
 }

@@ -28,6 +28,8 @@ const char *const config_fields[] = {"provider",
                                      "extra_env",
                                      "extra_setup_shell",
                                      "sandbox_home",
+                                     "agent_cmd",
+                                     "mounts",
                                      "proxy_max_tokens_cap",
                                      "proxy_top_logprobs",
                                      "proxy_disable_thinking",
@@ -127,7 +129,8 @@ static int read_strings(struct json_at at, struct agent_config *c, struct err *e
                    {"system_prompt", &c->system_prompt},
                    {"run_format", &c->run_format},
                    {"extra_setup_shell", &c->extra_setup_shell},
-                   {"sandbox_home", &c->sandbox_home}};
+                   {"sandbox_home", &c->sandbox_home},
+                   {"agent_cmd", &c->agent_cmd}};
     int r = 0;
     for (size_t i = 0; i < ARRAY_LEN(strings) && r == 0; i++) {
         r = json_get_string(at, strings[i].field, strings[i].out, err);
@@ -165,10 +168,12 @@ static int read_numbers(struct json_at at, struct agent_config *c, struct err *e
 static int read_objects(struct json_at at, struct agent_config *c, struct err *err) {
     int r = json_get_array(at, "disabled_tools", &c->disabled_tools, err);
     r = r < 0 ? r : json_get_array(at, "enabled_tools", &c->enabled_tools, err);
+    r = r < 0 ? r : json_get_array(at, "mounts", &c->mounts, err);
     r = r < 0 ? r : json_get_object(at, "extra_opencode_json", &c->extra_opencode_json, err);
     r = r < 0 ? r : json_get_object(at, "extra_env", &c->extra_env, err);
     r = r < 0 ? r : check_names(at.where, "disabled_tools", c->disabled_tools, err);
     r = r < 0 ? r : check_names(at.where, "enabled_tools", c->enabled_tools, err);
+    r = r < 0 ? r : check_names(at.where, "mounts", c->mounts, err);
     return r < 0 ? r : check_env(at.where, c->extra_env, err);
 }
 
@@ -184,6 +189,9 @@ static int read_fields(struct json_at at, struct agent_config *c, struct err *er
     r = r < 0 ? r
               : check_word(at.where, "run_format", c->run_format, run_formats, "json or default",
                            err);
+    if (r == 0 && c->agent_cmd && !c->agent_cmd[strspn(c->agent_cmd, " \t\r\n")]) {
+        return err_set(err, ERR_INPUT, "%s: agent_cmd: is empty", at.where);
+    }
     return r < 0 ? r : check_home(at.where, c->sandbox_home, err);
 }
 
@@ -292,16 +300,16 @@ json_t *config_to_json(const struct config *c) {
         return NULL;
     }
     return json_pack(
-        "{s:s, s:s?, s:s, s:I, s:s?, s:O, s:O?, s:s?, s:O, s:s, s:f, s:O, s:s?, s:s, s:O, s:i, "
-        "s:b}",
+        "{s:s, s:s?, s:s, s:I, s:s?, s:O, s:O?, s:s?, s:O, s:s, s:f, s:O, s:s?, s:s, s:s?, s:O?, "
+        "s:O, s:i, s:b}",
         "provider", a->provider, "base_url", a->base_url, "model", a->model, "request_timeout_ms",
         (json_int_t)a->request_timeout_ms, "opencode_version", a->opencode_version,
         "disabled_tools", a->disabled_tools, "enabled_tools", a->enabled_tools, "system_prompt",
         a->system_prompt, "extra_opencode_json", a->extra_opencode_json, "run_format",
         a->run_format, "agent_timeout_s", a->agent_timeout_s, "extra_env_names", names,
-        "extra_setup_shell", a->extra_setup_shell, "sandbox_home", a->sandbox_home,
-        "proxy_max_tokens_cap", cap, "proxy_top_logprobs", a->proxy_top_logprobs,
-        "proxy_disable_thinking", a->proxy_disable_thinking);
+        "extra_setup_shell", a->extra_setup_shell, "sandbox_home", a->sandbox_home, "agent_cmd",
+        a->agent_cmd, "mounts", a->mounts, "proxy_max_tokens_cap", cap, "proxy_top_logprobs",
+        a->proxy_top_logprobs, "proxy_disable_thinking", a->proxy_disable_thinking);
 }
 
 void config_deinit(struct config *c) {

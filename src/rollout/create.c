@@ -24,15 +24,10 @@ enum sandbox_network session_network(const struct rollout_session *s, enum task_
 }
 
 void session_spec(const struct rollout_session *s, enum task_phase phase,
-                  enum sandbox_network network, struct sandbox_mount *mount,
-                  struct sandbox_spec *out) {
+                  enum sandbox_network network, struct sandbox_spec *out) {
     const struct rollout_factory *f = s->factory;
-    bool mounted =
-        f->installed.folder && phase != TASK_VERIFY; /* The verifier has no use for it. */
-    if (mounted) {
-        *mount =
-            (struct sandbox_mount){.host_path = f->installed.folder, .path = f->agent->mount_path};
-    }
+    /* The agent's own comes first; the verifier has no use for it. */
+    size_t skipped = f->installed.folder && phase == TASK_VERIFY ? 1 : 0;
     *out = (struct sandbox_spec){
         .owner = f->owner,
         .run = f->run,
@@ -43,8 +38,8 @@ void session_spec(const struct rollout_session *s, enum task_phase phase,
         .limits = {.memory_mb = s->task->limits.memory_mb,
                    .processes = s->task->limits.processes,
                    .disk_mb = s->task->limits.disk_mb},
-        .mounts = mount,
-        .n_mounts = mounted ? 1 : 0,
+        .mounts = f->mounts + skipped,
+        .n_mounts = f->n_mounts - skipped,
         .strict = f->o.strict,
     };
 }
@@ -71,9 +66,8 @@ static int make_folders(struct sandbox *sandbox, const struct cancel *cancel, st
 /* One attempt; leaves nothing behind when it fails, and its own error stands. */
 static int create_once(struct rollout_session *s, enum task_phase phase,
                        enum sandbox_network network, deadline_ms until, struct err *err) {
-    struct sandbox_mount mount;
     struct sandbox_spec spec;
-    session_spec(s, phase, network, &mount, &spec);
+    session_spec(s, phase, network, &spec);
     struct sandbox *sandbox = NULL;
     int r = sandbox_create(s->factory->backend, &spec, until, s->stop, &sandbox, err);
     if (r < 0) {
@@ -156,9 +150,8 @@ static int to_agent_phase(struct rollout_session *s, struct err *err) {
     if (s->network == network) {
         return 0;
     }
-    struct sandbox_mount mount;
     struct sandbox_spec spec;
-    session_spec(s, TASK_AGENT, network, &mount, &spec);
+    session_spec(s, TASK_AGENT, network, &spec);
     int r =
         sandbox_restart(s->sandbox, &spec, session_deadline(s, ROLLOUT_PHASE_CREATE), s->stop, err);
     if (r >= 0) {

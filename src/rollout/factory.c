@@ -24,6 +24,20 @@ static int find_backend(struct rollout_factory *f, struct err *err) {
     return f->backend->check ? f->backend->check(err) : 0;
 }
 
+/* What only one agent takes is not passed over in silence by the others. */
+static int check_command(const struct agent *agent, const struct agent_config *c, struct err *err) {
+    if (agent == &agent_command && !c->agent_cmd) {
+        return err_set(err, ERR_INPUT,
+                       "agent: 'command' needs the command that it is (--agent-cmd 'TEXT', or "
+                       "agent_cmd in the configuration)");
+    }
+    if (agent != &agent_command && c->agent_cmd) {
+        return err_set(err, ERR_INPUT,
+                       "agent_cmd: the agent '%s' takes none (--agent command does)", agent->name);
+    }
+    return 0;
+}
+
 static int find_agent(struct rollout_factory *f, struct err *err) {
     const char *name = f->o.agent ? f->o.agent : "opencode";
     f->agent = f->o.running ? f->o.running : agent_find(name);
@@ -32,11 +46,12 @@ static int find_agent(struct rollout_factory *f, struct err *err) {
         return err_set(err, ERR_INPUT, "agent: '%s' is not known (did you mean '%s'?)", name,
                        near ? near : agent_names[0]);
     }
-    if (!f->agent->mount_path) {
-        return 0;
+    int r = check_command(f->agent, f->o.config, err);
+    if (r < 0 || !f->agent->mount_path) {
+        return r;
     }
     AUTO_FREE char *dir = NULL;
-    int r = rollout_agents_dir(&dir, err);
+    r = rollout_agents_dir(&dir, err);
     return r < 0 ? r
                  : agent_find_installed(dir, f->agent, f->o.config->opencode_version, &f->installed,
                                         err);
@@ -80,6 +95,7 @@ static int factory_begin(struct rollout_factory *f, struct err *err) {
         return r;
     }
     r = find_agent(f, err);
+    r = r < 0 ? r : factory_read_mounts(f, err);
     return r < 0 ? r : find_backend(f, err);
 }
 
@@ -108,6 +124,7 @@ void rollout_factory_free(struct rollout_factory *f) {
     journal_close(f->journal);
     store_close(f->store);
     free(f->journal_dir);
+    factory_free_mounts(f);
     agent_installed_deinit(&f->installed);
     pthread_mutex_destroy(&f->lock);
     free(f);

@@ -16,6 +16,8 @@ struct rollout_factory {
     const struct sandbox_backend *backend;
     const struct agent *agent;
     struct agent_installed installed; /* All NULL: the agent needs no program of ours. */
+    struct sandbox_mount *mounts;     /* The agent's, if it is installed, then the user's. */
+    size_t n_mounts;
     char run[STORE_NAME_MAX + 1];
     char owner[STORE_NAME_MAX + 1]; /* The label of what this process makes. */
 
@@ -25,6 +27,10 @@ struct rollout_factory {
     struct journal *journal;
     struct gateway *gateway;
 };
+
+/* mounts.c: fills `mounts` from the configuration, and frees them. */
+int factory_read_mounts(struct rollout_factory *f, struct err *err) CHECK_RESULT;
+void factory_free_mounts(struct rollout_factory *f);
 
 /* Opens store, journal and gateway, if that was not done. */
 int factory_open(struct rollout_factory *f, struct err *err) CHECK_RESULT;

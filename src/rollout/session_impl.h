@@ -120,8 +120,7 @@ int session_fail(struct rollout_session *s, enum rollout_phase phase, const stru
 int session_prepare(struct rollout_session *s, struct err *err) CHECK_RESULT;
 int session_create_sandbox(struct rollout_session *s, struct err *err) CHECK_RESULT;
 void session_spec(const struct rollout_session *s, enum task_phase phase,
-                  enum sandbox_network network, struct sandbox_mount *mount,
-                  struct sandbox_spec *out);
+                  enum sandbox_network network, struct sandbox_spec *out);
 int session_place(struct rollout_session *s, struct err *err) CHECK_RESULT;
 int session_place_files(struct rollout_session *s, const struct task_file *files, size_t n,
                         struct err *err) CHECK_RESULT;

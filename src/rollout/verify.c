@@ -93,10 +93,9 @@ static int prepare_home(struct rollout_session *s, struct err *err) {
 /* Begins the sandbox anew: nothing of the agent runs, /tmp is fresh, and there is no network but
  * what the task asks for. */
 static int to_clean_place(struct rollout_session *s, deadline_ms until, struct err *err) {
-    struct sandbox_mount mount;
     struct sandbox_spec spec;
     enum sandbox_network network = session_network(s, TASK_VERIFY);
-    session_spec(s, TASK_VERIFY, network, &mount, &spec);
+    session_spec(s, TASK_VERIFY, network, &spec);
     int r = sandbox_restart(s->sandbox, &spec, until, s->stop, err);
     if (r >= 0) {
         s->network = network;

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/install.h"
@@ -11,12 +7,12 @@
 #include "base/mem.h"
 #include "rollout/agents.h"
 #include "tests/rollout/ground.h"
+#include "tests/rollout/model.h"
 #include "tests/sandbox/local_world.h"
 #include "tests/testing.h"
 
 /* The real OpenCode against the scripted model. */
 
-extern char **environ;
 static char *agents; /* Where this machine's own agents are; found before the test's state is. */
 
 static void find_agents(void) {
@@ -36,47 +32,6 @@ static void find_agents(void) {
             skip_because("opencode is not installed: run 'snaffle agent install opencode'");       \
         }                                                                                          \
     } while (0)
-
-struct model {
-    pid_t pid;
-    char log[128];
-    char url[64];
-};
-
-static void model_start(struct ground *g, struct model *m, const char *script) {
-    char port_file[128];
-    snprintf(port_file, sizeof port_file, "%s/port", g->dir);
-    snprintf(m->log, sizeof m->log, "%s/model.log", g->dir);
-    const char *argv[] = {SCRIPTED_MODEL, "--script",          script,
-                          "--port-file",  port_file,           "--log",
-                          m->log,         "--die-with-parent", NULL};
-    posix_spawn_file_actions_t quiet; /* TAP is this program's own. */
-    posix_spawn_file_actions_init(&quiet);
-    posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
-    assert_int_equal(
-        posix_spawn(&m->pid, SCRIPTED_MODEL, &quiet, NULL, (char *const *)argv, environ), 0);
-    posix_spawn_file_actions_destroy(&quiet);
-    struct err err = {0};
-    AUTO_BUF struct buf port = {0};
-    deadline_ms until = deadline_in_s(20);
-    while (port.len == 0 && !deadline_passed(until)) {
-        clock_sleep_ms(5);
-        buf_reset(&port);
-        if (file_exists(port_file)) {
-            assert_ok(file_read(port_file, 16, &port, &err), &err);
-        }
-    }
-    assert_true(port.len > 0);
-    snprintf(m->url, sizeof m->url, "http://127.0.0.1:%d/v1",
-             (int)strtol(buf_cstr(&port), NULL, 10));
-    g->config.agent.base_url = m->url;
-    g->config.agent.model = "scripted";
-}
-
-static void model_stop(struct model *m) {
-    kill(m->pid, SIGTERM);
-    waitpid(m->pid, NULL, 0);
-}
 
 static size_t size_at(const json_t *turn, const char *field) {
     return json_array_size(json_object_get(turn, field));
@@ -113,7 +68,7 @@ static void opencode_solves_the_example_and_every_token_is_there(void **state) {
     NEED_OPENCODE();
     struct ground *g = *state;
     struct model m = {0};
-    model_start(g, &m, SOURCE_ROOT "/examples/binary_search/model_script.json");
+    model_start(&m, g, SOURCE_ROOT "/examples/binary_search/model_script.json");
     g->options.running = NULL;
     g->options.logprobs_processed = true; /* The scripted model's are. */
     struct task task = {0};
@@ -160,7 +115,7 @@ static void the_real_key_is_nowhere_the_agent_can_look(void **state) {
     char script[128];
     snprintf(script, sizeof script, "%s/script.json", g->dir);
     assert_ok(file_write(script, sv_from(prying_script), 0644, &err), &err);
-    model_start(g, &m, script);
+    model_start(&m, g, script);
     g->options.running = NULL;
     struct rollout_result r = {0};
     ground_run(g, prying_task, NULL, &r);
