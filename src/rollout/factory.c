@@ -21,7 +21,7 @@ static int find_backend(struct rollout_factory *f, struct err *err) {
         return err_set(err, ERR_INPUT, "backend: '%s' is not known (did you mean '%s'?)", name,
                        near ? near : sandbox_backend_names[0]);
     }
-    return f->backend->check ? f->backend->check(err) : 0;
+    return 0;
 }
 
 /* What only one agent takes is not passed over in silence by the others. */
@@ -46,7 +46,12 @@ static int find_agent(struct rollout_factory *f, struct err *err) {
         return err_set(err, ERR_INPUT, "agent: '%s' is not known (did you mean '%s'?)", name,
                        near ? near : agent_names[0]);
     }
-    int r = check_command(f->agent, f->o.config, err);
+    return check_command(f->agent, f->o.config, err);
+}
+
+/* What the machine may lack: told after what was asked for wrongly. */
+static int check_machine(struct rollout_factory *f, struct err *err) {
+    int r = f->backend->check ? f->backend->check(err) : 0;
     if (r < 0 || !f->agent->mount_path) {
         return r;
     }
@@ -94,9 +99,10 @@ static int factory_begin(struct rollout_factory *f, struct err *err) {
     if (r < 0) {
         return r;
     }
-    r = find_agent(f, err);
+    r = find_backend(f, err);
+    r = r < 0 ? r : find_agent(f, err);
     r = r < 0 ? r : factory_read_mounts(f, err);
-    return r < 0 ? r : find_backend(f, err);
+    return r < 0 ? r : check_machine(f, err);
 }
 
 int rollout_factory_new(const struct rollout_options *o, struct rollout_factory **out,
