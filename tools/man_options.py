@@ -23,7 +23,8 @@ def escaped(text):
 def option_text(option):
     value = f" _{escaped(option['value'])}_" if option["value"] else ""
     text = option["help"][0].upper() + option["help"][1:]
-    return f"*--{option['name']}*{value}\n\t{escaped(text)}.\n"
+    dashes = "--" if len(option["name"]) > 1 else "-"
+    return f"*{dashes}{option['name']}*{value}\n\t{escaped(text)}.\n"
 
 
 def page_of(command):

@@ -78,7 +78,14 @@ const struct command cmd_run = {
     .operands = "TASK",
     .operands_min = 1,
     .operands_max = 1,
-    .options = run_settings_options,
+    .options =
+        (const struct option[]){
+            {"group", OPTION_TEXT, "NAME", "the group's name (default: the rollout's)", NULL},
+            {"rollout", OPTION_TEXT, "NAME",
+             "the rollout's name (default: made from the task's id)", NULL},
+            {0},
+        },
+    .also = run_settings_options,
     .notes = "TASK is a task file, a folder that holds task.json, or '-' for standard input.\n"
              "Flags weigh more than the environment, that more than .env, that more than --config.",
     .run = run,

@@ -47,18 +47,16 @@ static void put_top_words(FILE *out) {
     (void)fputs("--help --version", out);
 }
 
-/* The tables of a command: its own options, then those of all. */
 #define FOR_OPTIONS(c, o)                                                                          \
-    for (int table_ = 0; table_ < 2; table_++)                                                     \
-        for (const struct option *o = table_ ? common_options : (c)->options; (o) && (o)->name;    \
-             (o)++)
+    for (int table_ = 0; table_ < OPTION_TABLES; table_++)                                         \
+        for (const struct option *o = option_table(c, table_); (o) && (o)->name; (o)++)
 
 static void bash_values(const struct command *c, FILE *out) {
     FOR_OPTIONS(c, o) {
         if (o->kind == OPTION_SWITCH) {
             continue;
         }
-        (void)fprintf(out, "    '%s --%s') COMPREPLY=(", c->name, o->name);
+        (void)fprintf(out, "    '%s %s%s') COMPREPLY=(", c->name, option_dashes(o), o->name);
         if (o->kind == OPTION_WORD) {
             (void)fputs("$(compgen -W '", out);
             put_words(o->words, out);
@@ -111,7 +109,7 @@ void completion_bash(FILE *out) {
         put_words((*c)->operand_words, out);
         (void)fputs("' options='", out);
         FOR_OPTIONS(*c, o) {
-            (void)fprintf(out, "--%s ", o->name);
+            (void)fprintf(out, "%s%s ", option_dashes(o), o->name);
         }
         (void)fputs("' ;;\n", out);
     }
@@ -126,7 +124,10 @@ void completion_bash(FILE *out) {
 }
 
 static void zsh_option(const struct option *o, FILE *out) {
-    (void)fprintf(out, " \\\n            '--%s%s[", o->name, o->kind == OPTION_SWITCH ? "" : "=");
+    (void)fprintf(out, " \\\n            '%s%s%s[", option_dashes(o), o->name,
+                  o->kind == OPTION_SWITCH ? ""
+                  : o->name[1]             ? "="
+                                           : "");
     put_quoted(o->help, "[]:", out);
     (void)fputc(']', out);
     if (o->kind != OPTION_SWITCH) {
@@ -196,7 +197,8 @@ static void put_fish(const char *text, FILE *out) {
 }
 
 static void fish_option(const struct command *c, const struct option *o, FILE *out) {
-    (void)fprintf(out, "complete -c snaffle -n '__snaffle_is \"%s\"' -l %s -d ", c->name, o->name);
+    (void)fprintf(out, "complete -c snaffle -n '__snaffle_is \"%s\"' -%c %s -d ", c->name,
+                  o->name[1] ? 'l' : 's', o->name);
     put_fish(o->help, out);
     if (o->kind == OPTION_WORD) {
         (void)fputs(" -x -a '", out);

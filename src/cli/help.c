@@ -50,7 +50,7 @@ static int option_text(const struct option *o, struct buf *out) {
 static void print_option(const struct option *o, size_t width, FILE *stream) {
     AUTO_BUF struct buf text = {0};
     char flag[96];
-    (void)snprintf(flag, sizeof(flag), "--%s%s%s", o->name, o->value ? " " : "",
+    (void)snprintf(flag, sizeof(flag), "%s%s%s%s", option_dashes(o), o->name, o->value ? " " : "",
                    o->value ? o->value : "");
     int n = fprintf(stream, "%*s%-*s", HELP_INDENT, "", HELP_FLAG_WIDTH - HELP_INDENT, flag);
     if (n > HELP_FLAG_WIDTH || strlen(flag) + HELP_INDENT >= HELP_FLAG_WIDTH) {
@@ -65,11 +65,10 @@ void command_print_help(const struct command *c, FILE *stream) {
     size_t width = help_width(stream);
     (void)fprintf(stream, "snaffle %s - %s\n\nusage: snaffle %s [OPTION]...%s%s\n\noptions:\n",
                   c->name, c->summary, c->name, *c->operands ? " " : "", c->operands);
-    for (const struct option *o = c->options; o && o->name; o++) {
-        print_option(o, width, stream);
-    }
-    for (const struct option *o = common_options; o->name; o++) {
-        print_option(o, width, stream);
+    for (int t = 0; t < OPTION_TABLES; t++) {
+        for (const struct option *o = option_table(c, t); o && o->name; o++) {
+            print_option(o, width, stream);
+        }
     }
     if (c->notes) {
         (void)fprintf(stream, "\n%s\n", c->notes);
@@ -104,10 +103,12 @@ static json_t *option_to_json(const struct option *o) {
                      buf_cstr(&text));
 }
 
-static int add_options(json_t *list, const struct option *o) {
+static int add_options(json_t *list, const struct command *c) {
     int r = 0;
-    for (; o && o->name && r == 0; o++) {
-        r = json_array_append_new(list, option_to_json(o));
+    for (int t = 0; t < OPTION_TABLES; t++) {
+        for (const struct option *o = option_table(c, t); o && o->name && r == 0; o++) {
+            r = json_array_append_new(list, option_to_json(o));
+        }
     }
     return r;
 }
@@ -116,7 +117,7 @@ json_t *commands_to_json(void) {
     AUTO_JSON json_t *all = json_array();
     for (const struct command *const *c = commands; *c; c++) {
         AUTO_JSON json_t *options = json_array();
-        if (add_options(options, (*c)->options) < 0 || add_options(options, common_options) < 0 ||
+        if (add_options(options, *c) < 0 ||
             json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:O}", "name", (*c)->name,
                                                  "summary", (*c)->summary, "operands",
                                                  (*c)->operands, "options", options)) < 0) {

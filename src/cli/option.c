@@ -18,10 +18,17 @@ const struct option common_options[] = {
     {0},
 };
 
+const struct option *option_table(const struct command *c, int number) {
+    return number == 0 ? c->options : number == 1 ? c->also : common_options;
+}
+
+const char *option_dashes(const struct option *o) {
+    return o->name[1] ? "--" : "-";
+}
+
 const struct option *option_find(const struct command *c, const char *name) {
-    const struct option *const tables[] = {c->options, common_options};
-    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
-        for (const struct option *o = tables[t]; o && o->name; o++) {
+    for (int t = 0; t < OPTION_TABLES; t++) {
+        for (const struct option *o = option_table(c, t); o && o->name; o++) {
             if (strcmp(o->name, name) == 0) {
                 return o;
             }
@@ -33,8 +40,11 @@ const struct option *option_find(const struct command *c, const char *name) {
 static int unknown_option(const struct command *c, const char *name, struct err *err) {
     const char *names[OPTION_NAMES_MAX + 1] = {0};
     size_t n = 0;
-    for (const struct option *o = c->options; o && o->name && n < OPTION_NAMES_MAX; o++) {
-        names[n++] = o->name;
+    for (int t = 0; t < OPTION_TABLES; t++) {
+        for (const struct option *o = option_table(c, t); o && o->name && n < OPTION_NAMES_MAX;
+             o++) {
+            names[n++] = o->name;
+        }
     }
     const char *near = json_nearest(name, names);
     if (near) {
@@ -62,7 +72,8 @@ static int bad_word(const struct command *c, const struct option *o, const char 
         int n = snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", *w);
         used += n > 0 ? (size_t)n : 0;
     }
-    return err_set(err, ERR_USAGE, "%s: --%s: '%s' is none of: %s", c->name, o->name, text, list);
+    return err_set(err, ERR_USAGE, "%s: %s%s: '%s' is none of: %s", c->name, option_dashes(o),
+                   o->name, text, list);
 }
 
 static int check_value(const struct command *c, const struct option *o, const char *text,
@@ -75,15 +86,15 @@ static int check_value(const struct command *c, const struct option *o, const ch
         return is_word_of(text, o->words) ? 0 : bad_word(c, o, text, err);
     case OPTION_COUNT:
         if (!sv_parse_u64(sv_from(text), INT64_MAX, &whole)) {
-            return err_set(err, ERR_USAGE, "%s: --%s: want a whole number, got '%s'", c->name,
-                           o->name, text);
+            return err_set(err, ERR_USAGE, "%s: %s%s: want a whole number, got '%s'", c->name,
+                           option_dashes(o), o->name, text);
         }
         return 0;
     case OPTION_NUMBER:
         number = strtod(text, &end);
         if (end == text || *end || !isfinite(number) || number < 0) {
-            return err_set(err, ERR_USAGE, "%s: --%s: want a number of 0 or more, got '%s'",
-                           c->name, o->name, text);
+            return err_set(err, ERR_USAGE, "%s: %s%s: want a number of 0 or more, got '%s'",
+                           c->name, option_dashes(o), o->name, text);
         }
         return 0;
     case OPTION_SWITCH:
@@ -93,17 +104,17 @@ static int check_value(const struct command *c, const struct option *o, const ch
         break;
     }
     if (!*text) {
-        return err_set(err, ERR_USAGE, "%s: --%s: want %s, got nothing", c->name, o->name,
-                       o->value);
+        return err_set(err, ERR_USAGE, "%s: %s%s: want %s, got nothing", c->name, option_dashes(o),
+                       o->name, o->value);
     }
     return 0;
 }
 
-/* One "--name", "--name=value" or "--name value"; gives how many words it took. */
+/* One "--name", "--name=value", "--name value" or "-n value"; gives how many words it took. */
 static int take_option(const struct command *c, char *const *argv, size_t left, struct args *out,
                        struct err *err) {
     char name[64];
-    const char *word = argv[0] + 2;
+    const char *word = argv[0] + (argv[0][1] == '-' ? 2 : 1);
     const char *equals = strchr(word, '=');
     size_t n = equals ? (size_t)(equals - word) : strlen(word);
     if (n >= sizeof(name)) {
@@ -124,7 +135,8 @@ static int take_option(const struct command *c, char *const *argv, size_t left, 
     } else if (equals) {
         use.text = equals + 1;
     } else if (left < 2) {
-        return err_set(err, ERR_USAGE, "%s: --%s: want %s, got nothing", c->name, name, o->value);
+        return err_set(err, ERR_USAGE, "%s: %s%s: want %s, got nothing", c->name, option_dashes(o),
+                       name, o->value);
     } else {
         use.text = argv[1];
         took = 2;
@@ -149,6 +161,11 @@ static int check_operands(const struct command *c, const struct args *a, struct 
     return 0;
 }
 
+/* "-n", where the command has such an option. */
+static bool is_letter(const struct command *c, const char *word) {
+    return word[0] == '-' && word[1] && !word[2] && option_find(c, word + 1);
+}
+
 static int parse_words(const struct command *c, size_t argc, char *const *argv, struct args *out,
                        struct err *err) {
     bool only_operands = false;
@@ -160,7 +177,7 @@ static int parse_words(const struct command *c, size_t argc, char *const *argv, 
         } else if (!only_operands && strcmp(word, "-h") == 0) {
             out->uses[out->n_uses++] = (struct option_use){.option = &common_options[0]};
             i++;
-        } else if (!only_operands && strncmp(word, "--", 2) == 0) {
+        } else if (!only_operands && (strncmp(word, "--", 2) == 0 || is_letter(c, word))) {
             int took = take_option(c, argv + i, argc - i, out, err);
             if (took < 0) {
                 return took;

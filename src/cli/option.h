@@ -23,7 +23,7 @@ enum option_kind {
 };
 
 struct option {
-    const char *name; /* "base-url"; NULL ends a table. */
+    const char *name; /* "base-url"; of one letter: -n and not --n. NULL ends a table. */
     enum option_kind kind;
     const char *value;        /* What the value is called in the help: "URL". */
     const char *help;         /* One sentence, lower case, without a full stop. */
@@ -39,6 +39,7 @@ struct command {
     size_t operands_min;
     size_t operands_max;
     const struct option *options;
+    const struct option *also;        /* A further table, shared with other commands; or NULL. */
     const char *const *operand_words; /* What completes the first operand; NULL: files. */
     const char *notes;                /* Printed after the options; NULL: none. */
     bool pure;                        /* Reads no settings: works beside a broken .env. */
@@ -72,7 +73,15 @@ const char *args_text(const struct args *a, const char *name); /* NULL: not give
 double args_number(const struct args *a, const char *name, double otherwise);
 long long args_count(const struct args *a, const char *name, long long otherwise);
 
-/* The option of that name in the command's table or among those of every command; else NULL. */
+/* The tables of a command, by number: its own, the shared one, those of every command. An entry may
+ * be NULL. */
+#define OPTION_TABLES 3
+const struct option *option_table(const struct command *c, int number);
+
+/* "--" or "-". */
+const char *option_dashes(const struct option *o);
+
+/* The option of that name in the command's tables; else NULL. */
 const struct option *option_find(const struct command *c, const char *name);
 extern const struct option common_options[]; /* --help */
 

@@ -37,8 +37,6 @@ const struct option run_settings_options[] = {
      "show a file or folder of this machine read-only inside, under PATH; may be repeated", NULL},
     {"runs", OPTION_FOLDER, "DIR", "where runs are kept (default: ./runs)", NULL},
     {"run", OPTION_TEXT, "NAME", "the run's name (default: made from the time)", NULL},
-    {"group", OPTION_TEXT, "NAME", "the group's name (default: the rollout's)", NULL},
-    {"rollout", OPTION_TEXT, "NAME", "the rollout's name (default: made from the task's id)", NULL},
     {"network", OPTION_WORD, "WORD",
      "what setup, agent and verify reach, in place of the task's own choice", networks},
     {"strict", OPTION_SWITCH, NULL, "refuse to run where a limit or border can't be enforced",
@@ -123,8 +121,9 @@ static int read_endpoint(const struct args *a, const json_t *file, const json_t 
     bool off = json_is_true(thinking);
     if (!e.kind && !e.base_url && !json_object_get(file, "base_url")) {
         return err_set(err, ERR_USAGE,
-                       "run: which model? give --endpoint vllm|openai|hf_router, or --base-url "
-                       "with --model");
+                       "%s: which model? give --endpoint vllm|openai|hf_router, or --base-url "
+                       "with --model",
+                       a->command->name);
     }
     if (!e.base_url) {
         e.base_url = from_file(file, "base_url", entry ? entry->base_url_env : NULL);
@@ -167,8 +166,7 @@ static int read_config(const struct args *a, struct run_settings *s, struct err 
     return r;
 }
 
-/* Flags weigh more than the task's own words. */
-static void override_task(const struct args *a, struct task *t) {
+void run_settings_lay_over(const struct args *a, struct task *t) {
     const char *word = args_text(a, "network");
     for (int phase = 0; word && phase < TASK_PHASES; phase++) {
         t->network[phase].given = true;
@@ -213,24 +211,35 @@ static void read_options(const struct args *a, struct run_settings *s) {
 }
 
 static int check_name(const struct args *a, const char *what, struct err *err) {
-    const char *name = args_text(a, what);
+    const char *name = option_find(a->command, what) ? args_text(a, what) : NULL;
     return name ? store_check_name(what, name, err) : 0;
 }
 
-int run_settings_read(const struct args *a, struct run_settings *out, struct err *err) {
+int run_settings_read_flags(const struct args *a, struct run_settings *out, struct err *err) {
     struct run_settings s = {0};
     int r = check_name(a, "run", err);
     r = r < 0 ? r : check_name(a, "group", err);
     r = r < 0 ? r : check_name(a, "rollout", err);
-    r = r < 0 ? r : task_load(a->operands[0], &s.task, err);
     r = r < 0 ? r : read_config(a, &s, err);
     if (r < 0) {
         run_settings_deinit(&s);
         return r;
     }
-    override_task(a, &s.task);
     *out = s;
     read_options(a, out);
+    return 0;
+}
+
+int run_settings_read(const struct args *a, struct run_settings *out, struct err *err) {
+    struct task task = {0};
+    int r = task_load(a->operands[0], &task, err);
+    r = r < 0 ? r : run_settings_read_flags(a, out, err);
+    if (r < 0) {
+        task_deinit(&task);
+        return r;
+    }
+    out->task = task;
+    run_settings_lay_over(a, &out->task);
     return 0;
 }
 

@@ -13,7 +13,7 @@
  * order of weight. `options` points into the other members and into argv.
  */
 struct run_settings {
-    struct task task;
+    struct task task; /* Zero for a batch. */
     struct endpoint endpoint;
     struct config config;
     struct rollout_options options;
@@ -21,6 +21,11 @@ struct run_settings {
 
 /* Reads and checks everything; nothing is made and no network is asked. ERR_INPUT and ERR_USAGE. */
 int run_settings_read(const struct args *a, struct run_settings *out, struct err *err) CHECK_RESULT;
+/* The same without a task. */
+int run_settings_read_flags(const struct args *a, struct run_settings *out,
+                            struct err *err) CHECK_RESULT;
+/* Lays the flags over the task's own network and limits. */
+void run_settings_lay_over(const struct args *a, struct task *t);
 void run_settings_deinit(struct run_settings *s);
 
 /* The flags that run_settings_read knows; NULL-named at the end. */
