@@ -24,11 +24,25 @@ void findings_deinit(struct findings *f) {
     *f = (struct findings){0};
 }
 
+/* An error's words end in their remedy: "no such thing (do this)". */
+static void split_remedy(struct sv *text, struct sv *remedy) {
+    size_t open = sv_find(*text, SV(" ("));
+    if (open != (size_t)-1 && sv_ends_with(*text, SV(")"))) {
+        *remedy = (struct sv){text->p + open + 2, text->n - open - 3};
+        text->n = open;
+    }
+}
+
 void findings_add(struct findings *f, enum finding_state state, const char *name, const char *text,
                   const char *remedy) {
-    json_t *entry = json_pack("{s:s, s:s, s:o, s:o}", "name", name, "state", state_words[state],
-                              "text", json_text(sv_from(text)), "remedy",
-                              remedy ? json_text(sv_from(remedy)) : json_null());
+    struct sv words = sv_from(text);
+    struct sv todo = sv_from(remedy);
+    if (!remedy && state == FINDING_LACKS) {
+        split_remedy(&words, &todo);
+    }
+    json_t *entry =
+        json_pack("{s:s, s:s, s:o, s:o}", "name", name, "state", state_words[state], "text",
+                  json_text(words), "remedy", todo.n > 0 ? json_text(todo) : json_null());
     f->failed |= json_array_append_new(f->list, entry) < 0;
     f->lacks |= state == FINDING_LACKS;
 }
