@@ -14,6 +14,7 @@
 bool conn_takes_frame(const struct conn *c) {
     switch (c->request) {
     case CONN_NONE:
+        return !c->server->watch.is_killing; /* What comes next is to be spared. */
     case CONN_WRITE:
     case CONN_WRITE_FAILED:
         return true;
@@ -364,6 +365,15 @@ static int beat(struct conn *c, struct sv fields, struct err *err) {
     return 0;
 }
 
+static int limits(struct conn *c, struct sv fields, struct err *err) {
+    (void)fields;
+    (void)err;
+    struct protocol_out o = protocol_begin(&c->out, PROTOCOL_DONE, c->id);
+    protocol_add_u64(&o, PROTOCOL_COUNT, watch_hits(&c->server->watch));
+    finish(c, &o);
+    return 0;
+}
+
 typedef int (*request_fn)(struct conn *c, struct sv fields, struct err *err);
 
 static request_fn find_request(uint8_t type) {
@@ -377,6 +387,7 @@ static request_fn find_request(uint8_t type) {
         [PROTOCOL_WRITE] = write_file,
         [PROTOCOL_EXISTS] = exists,
         [PROTOCOL_BEAT] = beat,
+        [PROTOCOL_LIMITS] = limits,
     };
     return type < ARRAY_LEN(table) ? table[type] : NULL;
 }

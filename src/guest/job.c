@@ -112,6 +112,7 @@ static void exited(struct job *job, int status) {
 }
 
 static void fail_to_start(struct job *job, int reason) {
+    job->jobs->was_refused = job->jobs->was_refused || reason == EAGAIN;
     struct err err;
     int code = reason == ENOENT || reason == ENOTDIR ? ERR_NOT_FOUND
                : reason == EACCES                    ? ERR_DENIED
@@ -376,6 +377,7 @@ static int spawn(struct job *job, struct err *err) {
         };
         struct spawned spawned = {.start_fd = -1, .status_fd = -1};
         r = spawn_keeper(&plan, &spawned, err);
+        job->jobs->was_refused = job->jobs->was_refused || r == ERR_LIMIT;
         job->keeper = spawned.keeper;
         job->start_fd = spawned.start_fd;
         job->status_fd = spawned.status_fd;

@@ -100,6 +100,7 @@ struct jobs {
     unsigned n;
     uint32_t last_number;
     struct rlimit open_files;
+    bool was_refused; /* No more process was to be had for a command, once at least. */
     void (*on_change)(struct jobs *jobs); /* A detached job ended, or a killed one is gone. */
 };
 

@@ -14,7 +14,8 @@
 
 static int usage(void) {
     fputs("usage: snaffle-guest serve --listen-fd N [--ready-fd N] [--model-socket PATH]\n"
-          "                           [--processes N]\n"
+          "                           [--processes N] [--watch-memory-mb N] [--watch-processes N]\n"
+          "                           [--watch-disk-mb N] [--home-has-bound]\n"
           "       snaffle-guest run --spec FILE\n"
           "       snaffle-guest --version\n",
           stderr);
@@ -34,15 +35,29 @@ static bool take_number(const char *name, unsigned long long max, unsigned long 
     return false;
 }
 
-enum serve_option { LISTEN_FD, READY_FD, MODEL_SOCKET, MODEL_PORT, PROCESSES, SILENCE_MS };
+enum serve_option {
+    LISTEN_FD,
+    READY_FD,
+    MODEL_SOCKET,
+    MODEL_PORT,
+    PROCESSES,
+    SILENCE_MS,
+    WATCH_MEMORY,
+    WATCH_PROCESSES,
+    WATCH_DISK,
+    HOME_HAS_BOUND,
+};
 
 static bool take_serve_option(int option, const char *name, struct serve_options *o) {
     static const unsigned long long max[] = {
-        [LISTEN_FD] = 65535,  [READY_FD] = 65535,     [MODEL_SOCKET] = 0,
-        [MODEL_PORT] = 65535, [PROCESSES] = 1u << 22, [SILENCE_MS] = 1u << 30,
+        [LISTEN_FD] = 65535,         [READY_FD] = 65535,           [MODEL_SOCKET] = 0,
+        [MODEL_PORT] = 65535,        [PROCESSES] = 1u << 22,       [SILENCE_MS] = 1u << 30,
+        [WATCH_MEMORY] = 1ull << 40, [WATCH_PROCESSES] = 1u << 22, [WATCH_DISK] = 1ull << 40,
+        [HOME_HAS_BOUND] = 0,
     };
     unsigned long long n = 0;
-    if (option != MODEL_SOCKET && !take_number(name, max[option], &n)) {
+    bool has_number = option != MODEL_SOCKET && option != HOME_HAS_BOUND;
+    if (has_number && !take_number(name, max[option], &n)) {
         return false;
     }
     switch ((enum serve_option)option) {
@@ -64,6 +79,18 @@ static bool take_serve_option(int option, const char *name, struct serve_options
     case SILENCE_MS:
         o->silence_ms = (int64_t)n;
         break;
+    case WATCH_MEMORY:
+        o->limits.memory_mb = n;
+        break;
+    case WATCH_PROCESSES:
+        o->limits.processes = n;
+        break;
+    case WATCH_DISK:
+        o->limits.disk_mb = n;
+        break;
+    case HOME_HAS_BOUND:
+        o->limits.home_has_bound = true;
+        break;
     }
     return true;
 }
@@ -76,6 +103,10 @@ static int main_serve(int argc, char **argv) {
         {"model-port", required_argument, NULL, MODEL_PORT}, /* For tests, as is the last. */
         {"processes", required_argument, NULL, PROCESSES},
         {"silence-ms", required_argument, NULL, SILENCE_MS},
+        {"watch-memory-mb", required_argument, NULL, WATCH_MEMORY},
+        {"watch-processes", required_argument, NULL, WATCH_PROCESSES},
+        {"watch-disk-mb", required_argument, NULL, WATCH_DISK},
+        {"home-has-bound", no_argument, NULL, HOME_HAS_BOUND},
         {0},
     };
     struct serve_options o = {.listen_fd = -1, .ready_fd = -1};

@@ -22,7 +22,7 @@
 
 /* Another major version is refused. A minor one only adds types and fields that may be ignored. */
 #define PROTOCOL_MAJOR 1
-#define PROTOCOL_MINOR 0
+#define PROTOCOL_MINOR 1
 
 /* A command's words and environment stand in one frame: the kernel takes 128 KiB a word, and a few
  * of that size must fit. It is also the most memory that a peer can make us hold for one frame. */
@@ -43,6 +43,7 @@ enum protocol_type {
     PROTOCOL_EXISTS = 8,
     PROTOCOL_BEAT = 9,
     PROTOCOL_INPUT = 10,  /* Host to guest: bytes for the open request. */
+    PROTOCOL_LIMITS = 11, /* Host to guest: which limits were hit? */
     PROTOCOL_OUTPUT = 32, /* Guest to host: bytes of the open request. */
     PROTOCOL_EXIT = 33,   /* Guest to host: the request's end. */
     PROTOCOL_DONE = 34,
@@ -82,6 +83,15 @@ enum protocol_tag {
     PROTOCOL_COUNT = 145,
     PROTOCOL_CODE = 146, /* An error's: the position of its row in ERR_MAP, which is append-only. */
     PROTOCOL_PID = 147,
+};
+
+/* Bits of the answer to PROTOCOL_LIMITS, in its count. */
+enum protocol_limit {
+    PROTOCOL_LIMIT_MEMORY = 1,       /* The guest counted, and killed. */
+    PROTOCOL_LIMIT_PROCESSES = 2,    /* As many ran as may, or the guest itself was refused one. */
+    PROTOCOL_LIMIT_HOME_FULL = 4,    /* The home's file system had no block or no inode left. */
+    PROTOCOL_LIMIT_SCRATCH_FULL = 8, /* The same of /tmp or /dev/shm. */
+    PROTOCOL_LIMIT_HOME_OVER = 16,   /* The guest counted the home, and killed. */
 };
 
 struct protocol_frame {

@@ -57,6 +57,7 @@ static int begin(struct guest *g, const struct serve_options *o, struct err *err
     g->signals.on_end = on_end;
     g->signals.arg = g;
     g->server.silence_ms = o->silence_ms;
+    g->server.limits = o->limits;
     int r = self_harden(err);
     if (r == 0) {
         r = self_limit_processes(o->processes, err);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "guest/watch.h"
 
 /* The door `serve`: frames on the connections of an inherited listening socket. */
 struct serve_options {
@@ -14,6 +15,7 @@ struct serve_options {
     uint16_t model_port;      /* 0: 7000. */
     unsigned long processes;  /* 0: as it is. */
     int64_t silence_ms;       /* 0: 90 s. */
+    struct watch_options limits;
 };
 
 /* Serves until told to end. Gives the exit status: 0 when told by a signal, 4 when its host fell

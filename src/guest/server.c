@@ -37,8 +37,10 @@ static void on_job_change(struct jobs *jobs) {
 
 static void on_kill_all_end(struct kill_all *k, int left) {
     struct server *s = LOOP_OWNER(k, struct server, kill_all);
+    watch_kill_ended(&s->watch);
     for (struct conn *c = s->conns; c; c = c->next) {
         conn_kill_all_ended(c, left);
+        conn_resume(c);
     }
     if (s->is_ending) {
         loop_stop(s->loop);
@@ -69,6 +71,7 @@ int server_init(struct server *s, struct loop *loop, int listen_fd, struct err *
     s->listen_watch.on_ready = on_accept;
     jobs_init(&s->jobs, loop, on_job_change);
     kill_all_init(&s->kill_all, &s->jobs, on_kill_all_end);
+    watch_begin(&s->watch, loop, &s->kill_all, &s->limits);
     int r = fd_set_nonblocking(listen_fd, err);
     if (r == 0 && loop_add(loop, &s->listen_watch, listen_fd, POLLIN) < 0) {
         r = err_set(err, ERR_NOMEM, "out of memory");

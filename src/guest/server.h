@@ -5,6 +5,7 @@
 #include "guest/job.h"
 #include "guest/kill_all.h"
 #include "guest/loop.h"
+#include "guest/watch.h"
 
 /* A host's calls run side by side, one connection each: its waits, its heart and a few commands.
  * Each may hold a frame of the largest size. More wait in the listener's queue. */
@@ -15,6 +16,8 @@ struct server {
     struct loop *loop;
     struct jobs jobs;
     struct kill_all kill_all;
+    struct watch_options limits;
+    struct watch watch;
     int listen_fd;
     struct loop_watch listen_watch;
     struct conn *conns;

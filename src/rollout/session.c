@@ -140,6 +140,34 @@ int session_new(struct rollout_factory *f, const struct task *task,
     return 0;
 }
 
+static const struct {
+    const char *limit; /* As the sandbox names it. */
+    const char *code;
+} limit_findings[] = {
+    {"memory", "memory_limit"},
+    {"processes", "process_limit"},
+    {"disk", "disk_limit"},
+};
+
+/* What the sandbox ran into, asked while it can still answer. */
+static void note_limits(struct rollout_session *s) {
+    struct err ignored = {0};
+    AUTO_JSON json_t *hit = NULL;
+    const char *limit = NULL;
+    json_t *how = NULL;
+    if (sandbox_limits_hit(s->sandbox, &hit, &ignored) < 0) {
+        log_debug("%s: which limits were hit is not known: %s", s->name, ignored.msg);
+        return;
+    }
+    json_object_foreach(hit, limit, how) {
+        for (size_t i = 0; i < ARRAY_LEN(limit_findings); i++) {
+            if (strcmp(limit, limit_findings[i].limit) == 0) {
+                session_finding(s, limit_findings[i].code, "%s", json_string_value(how));
+            }
+        }
+    }
+}
+
 /* Frees what stands behind the session; what was learned of it stays. */
 static int tear_down(struct rollout_session *s, struct err *err) {
     session_phase(s, ROLLOUT_PHASE_TEARDOWN);
@@ -148,6 +176,9 @@ static int tear_down(struct rollout_session *s, struct err *err) {
     sandbox_job_free(TAKE(s->job));
     int r = 0;
     if (s->sandbox) {
+        if (!cancel_thrown(s->control.hard)) {
+            note_limits(s);
+        }
         r = sandbox_kill(s->sandbox, err);
         sandbox_free(TAKE(s->sandbox));
     }

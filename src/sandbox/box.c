@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -16,6 +17,7 @@
 #include "base/rand.h"
 #include "sandbox/box_scan.h"
 
+#define IMAGE "home.ext4"
 #define ID_BYTES 8 /* 64 random bits: unguessable, and short enough for a socket's path. */
 
 static int fill_paths(const char *state, struct box *b, struct err *err) {
@@ -78,14 +80,28 @@ static int write_record(struct box *b, struct err *err) {
 }
 
 static int make_record(struct box *b, const struct sandbox_spec *spec, struct err *err) {
-    b->record = json_pack("{s:s, s:s, s:s, s:s, s:f, s:I}", "id", b->id, "owner", spec->owner,
+    int r = cgroup_name(b->id, &b->cgroup, err);
+    if (r < 0) {
+        return r;
+    }
+    b->record = json_pack("{s:s, s:s, s:s, s:s, s:f, s:I, s:o}", "id", b->id, "owner", spec->owner,
                           "run", spec->run, "rollout", spec->rollout, "created", clock_unix(),
-                          "uid", (json_int_t)b->user.uid);
+                          "uid", (json_int_t)b->user.uid, "cgroups", cgroup_paths(&b->cgroup));
     return b->record ? write_record(b, err) : err_set(err, ERR_NOMEM, "out of memory");
 }
 
+static int make_disk(const char *state, const struct sandbox_spec *spec, struct box *b,
+                     struct err *err) {
+    AUTO_FREE char *image = file_join(b->dir, IMAGE);
+    if (!image) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    disk_make(state, image, spec->limits.disk_mb, &b->disk);
+    return 0;
+}
+
 int box_make(const char *state, const struct sandbox_spec *spec, struct box *out, struct err *err) {
-    struct box b = {.lock_fd = -1, .user = {.lock_fd = -1}};
+    struct box b = BOX_NONE;
     int r = fill_paths(state, &b, err);
     if (r == 0) {
         r = make_locked_dir(state, &b, err);
@@ -102,6 +118,9 @@ int box_make(const char *state, const struct sandbox_spec *spec, struct box *out
     if (r == 0) {
         r = make_record(&b, spec, err);
     }
+    if (r == 0) {
+        r = make_disk(state, spec, &b, err);
+    }
     if (r < 0) {
         (void)box_remove(&b, NULL); /* The first error is the one to tell. */
         box_deinit(&b);
@@ -111,7 +130,16 @@ int box_make(const char *state, const struct sandbox_spec *spec, struct box *out
     return 0;
 }
 
-int box_note_process(struct box *b, pid_t pid, const char *cgroup, struct err *err) {
+void box_drop_disk(struct box *b, const char *why) {
+    AUTO_FREE char *image = file_join(b->dir, IMAGE);
+    disk_deinit(&b->disk);
+    snprintf(b->disk.why_not, sizeof b->disk.why_not, "%s", why);
+    if (image) {
+        unlink(image);
+    }
+}
+
+int box_note_process(struct box *b, pid_t pid, struct err *err) {
     char boot[BOX_BOOT_MAX];
     unsigned long long start;
     if (box_boot_id(boot) < 0 || box_process_start(pid, &start) < 0) {
@@ -119,14 +147,14 @@ int box_note_process(struct box *b, pid_t pid, const char *cgroup, struct err *e
     }
     if (json_object_set_new(b->record, "pid", json_integer(pid)) < 0 ||
         json_object_set_new(b->record, "pid_start", json_integer((json_int_t)start)) < 0 ||
-        json_object_set_new(b->record, "boot", json_string(boot)) < 0 ||
-        json_object_set_new(b->record, "cgroup", cgroup ? json_string(cgroup) : json_null()) < 0) {
+        json_object_set_new(b->record, "boot", json_string(boot)) < 0) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     return write_record(b, err);
 }
 
 int box_remove(struct box *b, struct err *err) {
+    disk_deinit(&b->disk);
     int r = b->dir && b->lock_fd >= 0 ? file_remove_tree(b->dir, err) : 0;
     state_uid_release(&b->user, r == 0);
     return r;
@@ -136,10 +164,12 @@ void box_deinit(struct box *b) {
     state_uid_release(&b->user, false);
     mem_auto_close(&b->lock_fd);
     json_decref(b->record);
+    cgroup_deinit(&b->cgroup);
+    disk_deinit(&b->disk);
     free(b->id);
     free(b->dir);
     free(b->home);
     free(b->model);
     free(b->guest_socket);
-    *b = (struct box){.lock_fd = -1, .user = {.lock_fd = -1}};
+    *b = BOX_NONE;
 }

@@ -6,6 +6,8 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/disk.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/state.h"
 
@@ -13,8 +15,10 @@
  * A box is what a local sandbox has on disk, in <state>/sandboxes/<id>/:
  *
  *     lock          flock held by the living owner; it opens by itself when the owner dies
- *     record.json   labels, uid, first process: what `list` and `sweep` go by
- *     home/         the agent's home, owned by the box's uid, 0700
+ *     record.json   labels, uid, control groups, first process: what `list` and `sweep` go by
+ *     home/         the agent's home, owned by the box's uid, 0700; or what `home.ext4` is mounted
+ *                   on inside
+ *     home.ext4     the home's disk image, where there can be one
  *     model/        the folder that shows the gateway's socket inside
  *     guest.sock    where the guest listens; never seen inside
  *
@@ -26,22 +30,28 @@ struct box {
     char *home;
     char *model;
     char *guest_socket;
+    struct cgroup cgroup;
+    struct disk disk;
     struct state_uid user;
     int lock_fd;
     json_t *record;
 };
 
+#define BOX_NONE ((struct box){.lock_fd = -1, .user = {.lock_fd = -1}, .disk = {.loop_fd = -1}})
+
 /* bwrap runs under this name, with the id behind it: so people see whose it is, and a sweep finds
  * it. */
 #define BOX_PROCESS_NAME "snaffle-sandbox-"
 
-/* Makes the box and locks it; nothing is left after a failure. */
+/* Makes the box and locks it; the disk's size is the spec's. Nothing is left after a failure. */
 int box_make(const char *state, const struct sandbox_spec *spec, struct box *out,
              struct err *err) CHECK_RESULT;
 
-/* Writes down the first process and its control group (NULL: none), so that a sweep finds them if
- * this process dies. */
-int box_note_process(struct box *b, pid_t pid, const char *cgroup, struct err *err) CHECK_RESULT;
+/* Does without the disk that it has. */
+void box_drop_disk(struct box *b, const char *why);
+
+/* Writes down the first process, so that a sweep finds it if this process dies. */
+int box_note_process(struct box *b, pid_t pid, struct err *err) CHECK_RESULT;
 
 /* Removes it from disk and frees its uid. Every process of the box must be dead. */
 int box_remove(struct box *b, struct err *err);

@@ -195,9 +195,10 @@ static int remove_dead(const struct dead *d, struct err *err) {
         .boot = boot ? boot : "",
     };
     int r = box_end_processes(&t, err);
-    const char *cgroup = json_string_value(json_object_get(d->record, "cgroup"));
-    if (r == 0 && cgroup && rmdir(cgroup) < 0 && errno != ENOENT) {
-        r = err_sys(err, ERR_SYS, errno, "cannot remove the control group '%s'", cgroup);
+    const json_t *cgroups = json_object_get(d->record, "cgroups");
+    for (size_t i = 0; r == 0 && i < json_array_size(cgroups); i++) {
+        const char *path = json_string_value(json_array_get(cgroups, i));
+        r = path ? cgroup_remove_path(path, err) : 0;
     }
     return r < 0 ? r : file_remove_tree(d->dir, err);
 }

@@ -97,6 +97,22 @@ int guest_kill_all(const struct guest_client *g, deadline_ms until, struct err *
     return ask(&c, &o, PROTOCOL_DONE, &f, err);
 }
 
+int guest_limits(const struct guest_client *g, deadline_ms until, uint64_t *out, struct err *err) {
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
+    struct protocol_frame f;
+    *out = 0;
+    int r = guest_call_begin(&c, g, until, NULL, err);
+    if (r < 0) {
+        return r;
+    }
+    struct protocol_out o = request(&c, PROTOCOL_LIMITS);
+    r = ask(&c, &o, PROTOCOL_DONE, &f, err);
+    if (r == 0) {
+        *out = protocol_u64(f.fields, PROTOCOL_COUNT, 0);
+    }
+    return r == ERR_UNSUPPORTED ? 0 : r;
+}
+
 int guest_exists(const struct guest_client *g, const char *path, struct err *err) {
     AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
     struct protocol_frame f;

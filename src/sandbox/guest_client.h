@@ -41,6 +41,9 @@ int guest_write_file(const struct guest_client *g, const char *path, struct sv c
                      unsigned mode, struct err *err) CHECK_RESULT;
 int guest_read_file(const struct guest_client *g, const char *path, uint64_t offset, size_t length,
                     struct buf *out, struct err *err) CHECK_RESULT;
+/* PROTOCOL_LIMIT_* bits of the guest's life so far. A guest that does not know of them has none. */
+int guest_limits(const struct guest_client *g, deadline_ms until, uint64_t *out,
+                 struct err *err) CHECK_RESULT;
 int guest_exists(const struct guest_client *g, const char *path, struct err *err) CHECK_RESULT;
 
 #endif

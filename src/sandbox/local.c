@@ -46,9 +46,7 @@ static int local_restart(struct sandbox *s, const struct sandbox_spec *spec, dea
     pthread_mutex_lock(&l->lifecycle);
     int r = check_up(l, err);
     if (r == 0) {
-        r = local_refuse_unenforced(spec, err);
-    }
-    if (r == 0) {
+        local_limits_ask(l);
         r = local_end(l, err);
     }
     if (r == 0) {
@@ -133,6 +131,21 @@ static const char *local_model_socket(const struct sandbox *s) {
     return self(s)->model_socket;
 }
 
+static int local_hits(struct sandbox *s, json_t **out, struct err *err) {
+    struct local *l = self(s);
+    pthread_mutex_lock(&l->lifecycle);
+    int r = check_up(l, err);
+    if (r == 0) {
+        local_limits_ask(l);
+    }
+    pthread_mutex_unlock(&l->lifecycle);
+    if (r == 0) {
+        *out = local_limits_hit(l);
+        r = *out ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+    }
+    return r;
+}
+
 /* The switch first, without a lock: a call or a start that is under way lets go. */
 static int local_kill(struct sandbox *s, struct err *err) {
     struct local *l = self(s);
@@ -177,6 +190,7 @@ static const struct sandbox_ops ops = {
     .exists = local_exists,
     .model_socket = local_model_socket,
     .isolation = local_isolation,
+    .limits_hit = local_hits,
     .kill = local_kill,
     .free = local_free,
 };
@@ -188,8 +202,7 @@ static struct local *local_new(const struct sandbox_spec *spec) {
     }
     pthread_mutex_init(&l->lifecycle, NULL);
     l->life.pidfd = -1;
-    l->box.lock_fd = -1;
-    l->box.user.lock_fd = -1;
+    l->box = BOX_NONE;
     l->base.ops = &ops;
     l->home = mem_strdup(spec->home ? spec->home : LOCAL_HOME_DEFAULT);
     if (!l->home || cancel_new(&l->torn_down, NULL) < 0) {
@@ -207,7 +220,9 @@ static int furnish(struct local *l, const struct sandbox_spec *spec, struct err 
         r = state_guest(l->state, &l->guest_program, err);
     }
     if (r == 0) {
-        r = box_make(l->state, spec, &l->box, err);
+        struct sandbox_spec whole = *spec;
+        whole.limits = local_limits(&spec->limits);
+        r = box_make(l->state, &whole, &l->box, err);
     }
     if (r < 0) {
         return r;
@@ -217,20 +232,28 @@ static int furnish(struct local *l, const struct sandbox_spec *spec, struct err 
     return l->model_socket ? 0 : err_set(err, ERR_NOMEM, "out of memory");
 }
 
+/* A disk that can't be mounted here (ERR_UNSUPPORTED, and it was not) is done without. */
+static int start_first(struct local *l, const struct sandbox_spec *spec, deadline_ms until,
+                       const struct cancel *cancel, struct err *err) {
+    struct err first = {0};
+    int r = local_start(l, spec, until, cancel, &first);
+    if (r == ERR_UNSUPPORTED && l->box.disk.loop_fd >= 0 && !l->box.disk.is_used) {
+        box_drop_disk(&l->box, "the disk image can't be mounted");
+        return local_start(l, spec, until, cancel, err);
+    }
+    return r < 0 ? err_set(err, r, "%s", first.msg) : r;
+}
+
 static int local_create(const struct sandbox_spec *spec, deadline_ms until,
                         const struct cancel *cancel, struct sandbox **out, struct err *err) {
-    int r = local_refuse_unenforced(spec, err);
-    if (r < 0) {
-        return r;
-    }
     struct local *l = local_new(spec);
     if (!l) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
-    r = furnish(l, spec, err);
+    int r = furnish(l, spec, err);
     if (r == 0) {
         pthread_mutex_lock(&l->lifecycle);
-        r = local_start(l, spec, until, cancel, err);
+        r = start_first(l, spec, until, cancel, err);
         pthread_mutex_unlock(&l->lifecycle);
     }
     if (r == 0) {

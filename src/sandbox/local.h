@@ -31,7 +31,6 @@ struct life {
     pid_t bwrap;  /* The monitor, our child; 0: none. */
     int pidfd;    /* The guest, pid 1 inside: its death is the death of all. -1: none. */
     pid_t helper; /* Of a full network; 0: none. */
-    char *cgroup; /* With the memory limit; NULL: none. */
 };
 
 struct local {
@@ -49,7 +48,8 @@ struct local {
     bool removed;              /* Under lifecycle: the box is gone. */
     atomic_uint lives;         /* Counts starts: a job of an earlier life is lost. */
     _Atomic(enum sandbox_network) network; /* Of the present life. */
-    atomic_bool has_memory_limit;          /* Likewise. */
+    atomic_uint holds; /* Likewise, LOCAL_HOLDS_*: limits that the kernel enforces. */
+    atomic_uint hits;  /* Limits that were hit, in any life (local_limits.c). */
 
     /* The beat's list, under its own lock (local_beat.c). */
     struct local *next;
@@ -86,14 +86,27 @@ void local_beat_leave(struct local *l);
 int local_diagnose(struct sv words, struct err *err);
 
 int local_check(struct err *err) CHECK_RESULT;
-/* A control group with the memory limit; NULL where none can be made. The caller frees the path,
- * after local_cgroup_remove when every process in it is dead. NULL is nothing to remove. */
-char *local_cgroup_make(const char *id, const struct sandbox_limits *limits);
-int local_cgroup_join(const char *group, pid_t pid, struct err *err) CHECK_RESULT;
-void local_cgroup_remove(const char *group);
+
+/* With the backend's defaults where the spec wants none. */
+struct sandbox_limits local_limits(const struct sandbox_limits *wanted);
+
+#define LOCAL_HOLDS_MEMORY 1u
+#define LOCAL_HOLDS_PROCESSES 2u
+#define LOCAL_HOLDS_DISK 4u
+
+/* Makes a life's control groups, and sets `holds`. */
+void local_limits_set(struct local *l, const struct sandbox_spec *spec);
+
+/* Keeps what is known of limits that were hit: local_limits_keep what the control groups tell,
+ * before they go; local_limits_ask also what the guest knows. The lifecycle lock is held. */
+void local_limits_keep(struct local *l);
+void local_limits_ask(struct local *l);
+json_t *local_limits_hit(const struct local *l);
 
 json_t *local_isolation(const struct sandbox *s);
-int local_refuse_unenforced(const struct sandbox_spec *spec, struct err *err) CHECK_RESULT;
+/* Once local_limits_set has run. */
+int local_refuse_unenforced(const struct local *l, const struct sandbox_spec *spec,
+                            struct err *err) CHECK_RESULT;
 
 /* ERR_INPUT for a home or mount that can't stand where it is wanted, or a source that the
  * sandbox's user can't reach. */
@@ -118,7 +131,7 @@ struct local_line {
     struct buf args;    /* bwrap's options, NUL after each. */
     struct buf command; /* The guest's words, likewise: bwrap takes these from argv alone. */
     char name[64];
-    const char *argv[16]; /* NAME --args N -- the guest's words; set by local_line_argv. */
+    const char *argv[32]; /* NAME --args N -- the guest's words; set by local_line_argv. */
     int fds[LOCAL_LINE_FDS];
     size_t n_fds;
     size_t n_borrowed; /* The first ones are the caller's to close. */

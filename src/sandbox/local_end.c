@@ -81,8 +81,7 @@ int local_end(struct local *l, struct err *err) {
     int r = end_payload(&l->life, err);
     local_end_child(&l->life.bwrap);
     local_end_child(&l->life.helper);
-    local_cgroup_remove(l->life.cgroup);
-    free(l->life.cgroup);
-    l->life.cgroup = NULL;
+    local_limits_keep(l);
+    cgroup_remove(&l->box.cgroup);
     return r;
 }

@@ -1,47 +1,64 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+
 #include "base/json.h"
 #include "base/mem.h"
 #include "sandbox/local.h"
 
 /*
- * What really holds, said as it is. `strict` refuses what is not enforced before anything exists.
+ * What really holds, said as it is: "enforced: ..." is held by the kernel, at every moment. Others
+ * are looked at now and then, and `strict` refuses them before anything runs.
  */
 
 #define ENFORCED "enforced"
 
-enum { MEMORY, DISK };
-static const struct {
-    const char *name;
-    const char *text;
-} unenforced[] = {
-    {"memory",
-     "not_enforced: no memory control group can be made here (/tmp and /dev/shm are bounded)"},
-    {"disk", "not_enforced: the home has no size of its own"},
-};
-
-int local_refuse_unenforced(const struct sandbox_spec *spec, struct err *err) {
-    if (!spec->strict) {
+int local_refuse_unenforced(const struct local *l, const struct sandbox_spec *spec,
+                            struct err *err) {
+    unsigned holds = atomic_load(&l->holds);
+    const char *lacking = !(holds & LOCAL_HOLDS_MEMORY) ? "memory"
+                          : !(holds & LOCAL_HOLDS_DISK) ? "disk"
+                                                        : NULL;
+    if (!spec->strict || !lacking) {
         return 0;
     }
-    return err_set(
-        err, ERR_UNSUPPORTED,
-        "the local backend does not enforce the disk limit (run without --strict to go on "
-        "without it)");
+    return err_set(err, ERR_UNSUPPORTED,
+                   "the %s limit is only watched on this machine, not enforced (see `snaffle "
+                   "doctor`; run without --strict to go on so)",
+                   lacking);
+}
+
+static json_t *memory_text(const struct local *l, unsigned holds) {
+    if (holds & LOCAL_HOLDS_MEMORY) {
+        return json_sprintf(ENFORCED ": control group v%d", l->box.cgroup.is_v2 ? 2 : 1);
+    }
+    return json_string("watchdog: no memory control group can be made here, so memory is added up "
+                       "four times a second, and above the limit all is killed");
+}
+
+static json_t *processes_text(const struct local *l, unsigned holds) {
+    if (holds & LOCAL_HOLDS_PROCESSES) {
+        return json_sprintf(ENFORCED ": control group v%d and RLIMIT_NPROC",
+                            l->box.cgroup.is_v2 ? 2 : 1);
+    }
+    return json_string(ENFORCED ": RLIMIT_NPROC");
+}
+
+static json_t *disk_text(const struct local *l, unsigned holds) {
+    if (holds & LOCAL_HOLDS_DISK) {
+        return json_string(ENFORCED ": the home is a disk image of its own");
+    }
+    return json_sprintf("counted: %s, so the home's files are added up every second, and above the "
+                        "limit all is killed",
+                        l->box.disk.why_not);
 }
 
 json_t *local_isolation(const struct sandbox *s) {
     const struct local *l = (const struct local *)s;
-    json_t *o = json_pack("{s:s, s:s, s:s}", "network", ENFORCED, "processes", ENFORCED, "user",
-                          l->box.user.lock_fd >= 0
-                              ? ENFORCED
-                              : "shared: not started by root, so all sandboxes have your own uid");
-    for (size_t i = 0; o && i < ARRAY_LEN(unenforced); i++) {
-        bool holds = i == MEMORY && atomic_load(&l->has_memory_limit);
-        json_t *text = json_string(holds ? ENFORCED : unenforced[i].text);
-        if (json_object_set_new(o, unenforced[i].name, text) < 0) {
-            json_decref(o);
-            return NULL;
-        }
-    }
-    return o;
+    unsigned holds = atomic_load(&l->holds);
+    return json_pack("{s:s, s:o, s:o, s:o, s:s}", "network", ENFORCED, "processes",
+                     processes_text(l, holds), "memory", memory_text(l, holds), "disk",
+                     disk_text(l, holds), "user",
+                     l->box.user.lock_fd >= 0
+                         ? ENFORCED
+                         : "shared: not started by root, so all sandboxes have your own uid");
 }

@@ -23,6 +23,9 @@
 #define TMP_SHARE 4
 #define SHM_SHARE 16
 
+/* RLIMIT_NPROC above a control group's limit, behind which it stands. */
+#define NPROC_ROOM 64
+
 int local_memfd(const char *name, struct sv bytes, int *out_fd, struct err *err) {
     AUTO_CLOSE int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0) {
@@ -164,8 +167,7 @@ static int add_etc(const struct local *l, const struct sandbox_spec *spec, struc
 }
 
 static int add_scratch(struct local_line *line, const struct sandbox_spec *spec) {
-    long long memory = spec->limits.memory_mb ? spec->limits.memory_mb : LOCAL_MEMORY_MB_DEFAULT;
-    long long bytes = memory << 20;
+    long long bytes = (long long)local_limits(&spec->limits).memory_mb << 20;
     return ADD(line, "--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size",
                number(bytes / SHM_SHARE).text, "--tmpfs", "/dev/shm", "--perms", "1777", "--size",
                number(bytes / TMP_SHARE).text, "--tmpfs", "/tmp", "--dir", "/var", "--symlink",
@@ -201,16 +203,35 @@ static int add_locks(struct local_line *line, const char *home, const struct loc
     return r;
 }
 
-static int add_guest(const struct sandbox_spec *spec, const struct local_ends *ends,
-                     struct local_line *line) {
-    long processes = spec->limits.processes ? spec->limits.processes : LOCAL_PROCESSES_DEFAULT;
+/* What nothing holds, the guest watches. */
+static int add_watch(const struct sandbox_limits *limits, unsigned holds, struct local_line *line) {
+    int r = holds & LOCAL_HOLDS_MEMORY
+                ? 0
+                : ADD_COMMAND(line, "--watch-memory-mb", number(limits->memory_mb).text);
+    if (r == 0 && !(holds & LOCAL_HOLDS_PROCESSES)) {
+        r = ADD_COMMAND(line, "--watch-processes", number(limits->processes).text);
+    }
+    if (r == 0) {
+        r = holds & LOCAL_HOLDS_DISK
+                ? ADD_COMMAND(line, "--home-has-bound")
+                : ADD_COMMAND(line, "--watch-disk-mb", number(limits->disk_mb).text);
+    }
+    return r;
+}
+
+static int add_guest(const struct local *l, const struct sandbox_spec *spec,
+                     const struct local_ends *ends, struct local_line *line) {
+    struct sandbox_limits limits = local_limits(&spec->limits);
+    unsigned holds = atomic_load(&l->holds);
+    /* The control group's limit comes first: the kernel counts only how often that one was hit. */
+    long processes = limits.processes + (holds & LOCAL_HOLDS_PROCESSES ? NPROC_ROOM : 0);
     int r =
         ADD_COMMAND(line, LOCAL_GUEST, "serve", "--listen-fd", number(ends->listen).text,
                     "--ready-fd", number(ends->ready).text, "--processes", number(processes).text);
     if (r == 0 && spec->network != SANDBOX_NETWORK_NONE) {
         r = ADD_COMMAND(line, "--model-socket", LOCAL_MODEL_DIR "/" LOCAL_MODEL_SOCKET);
     }
-    return r;
+    return r < 0 ? r : add_watch(&limits, holds, line);
 }
 
 int local_line_build(const struct local *l, const struct sandbox_spec *spec,
@@ -244,7 +265,7 @@ int local_line_build(const struct local *l, const struct sandbox_spec *spec,
         r = add_locks(&line, l->home, &inside, err);
     }
     if (r == 0) {
-        r = add_guest(spec, &inside, &line);
+        r = add_guest(l, spec, &inside, &line);
     }
     if (r < 0) {
         local_line_deinit(&line);

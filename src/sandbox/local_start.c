@@ -66,6 +66,9 @@ static int spawn_bwrap(struct local *l, struct local_line *line, int words, stru
         .argv = line->argv,
         .drop = l->box.user.lock_fd >= 0,
         .uid = l->box.user.uid,
+        .disk = l->box.disk.loop_fd >= 0 ? l->box.disk.device : NULL,
+        .disk_at = l->box.home,
+        .disk_is_new = !l->box.disk.is_used,
         .n_fds = line->n_fds + 1,
         .stderr_fd = words,
         .follows_by_itself = true, /* --die-with-parent */
@@ -73,7 +76,9 @@ static int spawn_bwrap(struct local *l, struct local_line *line, int words, stru
     BUG_IF(what.n_fds > SPAWN_FDS_MAX);
     memcpy(what.fds, line->fds, line->n_fds * sizeof line->fds[0]);
     what.fds[line->n_fds] = args;
-    return spawner_start(&what, &l->life.bwrap, err);
+    r = spawner_start(&what, &l->life.bwrap, err);
+    l->box.disk.is_used = l->box.disk.is_used || r == 0;
+    return r;
 }
 
 static int launch(struct local *l, const struct sandbox_spec *spec, struct start *s,
@@ -228,13 +233,9 @@ static int await_guest(struct local *l, struct start *s, deadline_ms until,
     return guest_hello(&l->guest, until, cancel, err);
 }
 
-/* Written down before anything is in the group: a sweep can then remove it. */
-static int limit_and_note(struct local *l, const struct sandbox_spec *spec, pid_t payload,
-                          struct err *err) {
-    l->life.cgroup = local_cgroup_make(l->box.id, &spec->limits);
-    atomic_store(&l->has_memory_limit, l->life.cgroup != NULL);
-    int r = box_note_process(&l->box, payload, l->life.cgroup, err);
-    return r < 0 || !l->life.cgroup ? r : local_cgroup_join(l->life.cgroup, payload, err);
+static int note_and_limit(struct local *l, pid_t payload, struct err *err) {
+    int r = box_note_process(&l->box, payload, err);
+    return r < 0 ? r : cgroup_join(&l->box.cgroup, payload, err);
 }
 
 static int bring_up(struct local *l, const struct sandbox_spec *spec, const struct local_net *net,
@@ -243,13 +244,17 @@ static int bring_up(struct local *l, const struct sandbox_spec *spec, const stru
     pid_t payload = 0;
     int r = start_init(l, &s, err);
     if (r == 0) {
+        local_limits_set(l, spec);
+        r = local_refuse_unenforced(l, spec, err);
+    }
+    if (r == 0) {
         r = launch(l, spec, &s, err);
     }
     if (r == 0) {
         r = learn_payload(l, &s, until, cancel, &payload, err);
     }
     if (r == 0) {
-        r = limit_and_note(l, spec, payload, err);
+        r = note_and_limit(l, payload, err);
     }
     if (r == 0 && net->program) {
         r = local_net_attach(l, net, payload, until, cancel, &l->life.helper, err);

@@ -177,6 +177,14 @@ json_t *sandbox_isolation(const struct sandbox *s) {
     return s->ops->isolation(s);
 }
 
+int sandbox_limits_hit(struct sandbox *s, json_t **out, struct err *err) {
+    if (s->ops->limits_hit) {
+        return s->ops->limits_hit(s, out, err);
+    }
+    *out = json_object();
+    return *out ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+}
+
 int sandbox_kill(struct sandbox *s, struct err *err) {
     return s->ops->kill(s, err);
 }

@@ -159,8 +159,14 @@ int sandbox_exists(struct sandbox *s, const char *path, struct err *err) CHECK_R
  * user connects; one connection in is one out. */
 const char *sandbox_model_socket(const struct sandbox *s);
 
-/* What really holds, for result.json: {"network": "enforced", "disk": "not_enforced: ...", ...}.
- * The caller owns the object. */
+/* Gives an object of the limits that were hit since the sandbox was made, in this life or an
+ * earlier one: "memory", "processes", "disk", each with how that showed; only what is known for
+ * certain. Asked before sandbox_kill; after it, ERR_LOST. The caller owns the object. */
+int sandbox_limits_hit(struct sandbox *s, json_t **out, struct err *err) CHECK_RESULT;
+
+/* What really holds, for result.json: {"network": "enforced", "disk": "counted: ...", ...}. What
+ * begins with "enforced" is; what follows a colon is how, or why not. The caller owns the object.
+ */
 json_t *sandbox_isolation(const struct sandbox *s);
 
 /* Tears it down, with its home. May be called again and from any thread; every other call on it
@@ -185,6 +191,7 @@ struct sandbox_ops {
     int (*exists)(struct sandbox *, const char *, struct err *);
     const char *(*model_socket)(const struct sandbox *);
     json_t *(*isolation)(const struct sandbox *);
+    int (*limits_hit)(struct sandbox *, json_t **, struct err *); /* NULL: it can't tell. */
     int (*kill)(struct sandbox *, struct err *);
     void (*free)(struct sandbox *);
 };

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -22,12 +24,12 @@
  * "first"). */
 #define OOM_SCORE "500"
 
-enum step { STEP_FDS, STEP_USER, STEP_PRIVILEGES, STEP_PARENT, STEP_EXEC };
-const char *const spawn_step_names[] = {"sort descriptors", "become another user",
-                                        "give up privileges", "follow its parent", "be run"};
+const char *const spawn_step_names[] = {"sort descriptors",    "mount the home's disk image",
+                                        "become another user", "give up privileges",
+                                        "follow its parent",   "be run"};
 
-static void fail(int report_fd, enum step step) {
-    struct spawn_failure f = {.sys = errno, .step = (int)step};
+static void fail(int report_fd, enum spawn_step step) {
+    struct spawn_failure f = {.sys = errno, .step = step};
     ssize_t n = write(report_fd, &f, sizeof f);
     _exit(n == sizeof f ? 127 : 126);
 }
@@ -128,15 +130,33 @@ static int follow(pid_t parent) {
     return 0;
 }
 
+/* Nothing of it reaches the host's mount namespace, and the kernel unmounts it when the last
+ * process of this one has ended. What the host unmounts goes here too. */
+static int mount_disk(const struct spawn *what) {
+    /* Nothing outlives a crash of the machine, so nobody waits for the disk below. */
+    static const char options[] = "barrier=0,noinit_itable,errors=remount-ro";
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
+        mount(what->disk, what->disk_at, "ext4", MS_NOSUID | MS_NODEV | MS_NOATIME, options) < 0) {
+        return -1;
+    }
+    if (!what->disk_is_new) {
+        return 0;
+    }
+    return chdir(what->disk_at) == 0 && rmdir("lost+found") == 0 &&
+                   chown(".", what->uid, what->uid) == 0 && chmod(".", 0700) == 0
+               ? 0
+               : -1;
+}
+
 static void drop(const struct spawn *what, int report) {
     if (drop_bounding_set() < 0) {
-        fail(report, STEP_PRIVILEGES);
+        fail(report, SPAWN_STEP_PRIVILEGES);
     }
     if (become(what->uid) < 0) {
-        fail(report, STEP_USER);
+        fail(report, SPAWN_STEP_USER);
     }
     if (drop_capabilities() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
-        fail(report, STEP_PRIVILEGES);
+        fail(report, SPAWN_STEP_PRIVILEGES);
     }
 }
 
@@ -147,18 +167,21 @@ void spawn_child_run(const struct spawn *what, pid_t parent, int report_fd) {
     setsid(); /* Away from the terminal: its Ctrl-C is for us. It fails for a leader only. */
     int report = sort_fds(what, report_fd);
     if (report < 0) {
-        fail(report_fd, STEP_FDS);
+        fail(report_fd, SPAWN_STEP_FDS);
     }
     raise_oom_score();
     setrlimit(RLIMIT_CORE, &no_core); /* Lowering a limit is always allowed. */
+    if (what->drop && what->disk && mount_disk(what) < 0) {
+        fail(report, SPAWN_STEP_MOUNT);
+    }
     if (what->drop) {
         drop(what, report);
     }
     umask(022);
     if (chdir("/") < 0 || (!what->follows_by_itself && follow(parent) < 0)) {
-        fail(report, STEP_PARENT);
+        fail(report, SPAWN_STEP_PARENT);
     }
     execve(what->program, (char *const *)(uintptr_t)what->argv, no_environment);
-    fail(report, STEP_EXEC);
+    fail(report, SPAWN_STEP_EXEC);
     _exit(126);
 }

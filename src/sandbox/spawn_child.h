@@ -9,9 +9,17 @@
  * were in the middle of anything when it was forked.
  */
 
+enum spawn_step {
+    SPAWN_STEP_FDS,
+    SPAWN_STEP_MOUNT,
+    SPAWN_STEP_USER,
+    SPAWN_STEP_PRIVILEGES,
+    SPAWN_STEP_PARENT,
+    SPAWN_STEP_EXEC,
+};
 struct spawn_failure {
-    int sys;  /* errno */
-    int step; /* Index in spawn_step_names. */
+    int sys; /* errno */
+    enum spawn_step step;
 };
 extern const char *const spawn_step_names[];
 

@@ -104,8 +104,10 @@ static int read_report(int fd, const struct request *r, struct err *err) {
     if (n != sizeof f) {
         return err_set(err, ERR_SYS, "cannot start '%s'", r->what->program);
     }
-    return err_sys(err, f.sys == ENOENT ? ERR_ENVIRONMENT : ERR_SYS, f.sys,
-                   "cannot start '%s': it could not %s", r->what->program,
+    int code = f.step == SPAWN_STEP_MOUNT ? ERR_UNSUPPORTED
+               : f.sys == ENOENT          ? ERR_ENVIRONMENT
+                                          : ERR_SYS;
+    return err_sys(err, code, f.sys, "cannot start '%s': it could not %s", r->what->program,
                    spawn_step_names[f.step]);
 }
 

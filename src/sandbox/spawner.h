@@ -22,6 +22,12 @@ struct spawn {
      * Otherwise the program runs as we do. */
     bool drop;
     uid_t uid;
+    /* With `drop`: this block device is mounted at that folder first, for this program and its
+     * children alone. A new one's root folder becomes the user's. NULL: none. Failing at that is
+     * ERR_UNSUPPORTED. */
+    const char *disk;
+    const char *disk_at;
+    bool disk_is_new;
     /* It asks for its own parent-death signal, once it can be killed without leaving a child of its
      * own behind that waits for it. Otherwise it gets one from the start. */
     bool follows_by_itself;

@@ -147,7 +147,7 @@ int state_dir(char **out, struct err *err) {
         return err_sys(err, ERR_ENVIRONMENT, errno, "cannot use the state folder '%s'", wanted);
     }
     r = check_dir(dir, err);
-    static const char *const parts[] = {"guest", "uids", "sandboxes"};
+    static const char *const parts[] = {"guest", "images", "uids", "sandboxes"};
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(parts); i++) {
         AUTO_FREE char *part = file_join(dir, parts[i]);
         r = part ? make_folder(part, err) : err_set(err, ERR_NOMEM, "out of memory");

@@ -12,6 +12,7 @@
  * /var/lib/snaffle for root, else $XDG_STATE_HOME/snaffle, else ~/.local/state/snaffle.
  *
  *     guest/<sha256>        the guest, readable by every user
+ *     images/               empty disk images, one a size, to be copied
  *     uids/<n>              one a host uid; locked while a sandbox has it
  *     sandboxes/<id>/       one a sandbox (box.h)
  *

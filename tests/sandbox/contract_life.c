@@ -137,6 +137,9 @@ static void assert_all_lost(struct sandbox *s, struct sandbox_job *job) {
     assert_err(sandbox_read_file(s, "f", 0, 1, &b, &err), ERR_LOST, &err, "");
     assert_err(sandbox_exists(s, "f", &err), ERR_LOST, &err, "");
     assert_err(sandbox_restart(s, &plain, deadline_in_s(9), NULL, &err), ERR_LOST, &err, "");
+    json_t *hit = NULL;
+    assert_err(sandbox_limits_hit(s, &hit, &err), ERR_LOST, &err, "");
+    assert_null(hit);
     assert_int_equal(code, -1);
 }
 
@@ -275,13 +278,25 @@ static void what_holds_is_said_and_strict_refuses_the_rest(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
         const char *said = json_string_value(json_object_get(isolation, fields[i]));
         assert_non_null(said);
-        all = all && strcmp(said, "enforced") == 0;
+        all = all && strncmp(said, "enforced", strlen("enforced")) == 0;
     }
     spec.strict = true;
     struct sandbox *strict = NULL;
     int r = sandbox_create(contract_backend, &spec, deadline_in_s(PATIENCE_S), NULL, &strict, &err);
     assert_int_equal(r, all ? 0 : ERR_UNSUPPORTED);
     sandbox_free(strict);
+}
+
+static void a_sandbox_that_ran_into_nothing_names_no_limit(void **state) {
+    (void)state;
+    struct sandbox *s = contract_make(NULL);
+    struct err err = {0};
+    AUTO_JSON json_t *hit = NULL;
+    contract_says(s, "echo hello >file; cat file");
+    assert_ok(sandbox_limits_hit(s, &hit, &err), &err);
+    assert_true(json_is_object(hit));
+    assert_int_equal(json_object_size(hit), 0);
+    contract_end(s);
 }
 
 static void a_wrong_wish_is_refused_before_anything_exists(void **state) {
@@ -321,6 +336,7 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(a_create_without_time_says_so_and_leaves_nothing),
     cmocka_unit_test(a_live_sandbox_is_listed_and_no_sweep_touches_it),
     cmocka_unit_test(what_holds_is_said_and_strict_refuses_the_rest),
+    cmocka_unit_test(a_sandbox_that_ran_into_nothing_names_no_limit),
     cmocka_unit_test(a_wrong_wish_is_refused_before_anything_exists),
 };
 const struct contract_cases contract_life = {cases, ARRAY_LEN(cases)};

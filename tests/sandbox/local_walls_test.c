@@ -195,27 +195,6 @@ static void too_many_processes_are_refused_and_the_harness_lives(void **state) {
     contract_end(s);
 }
 
-static void too_much_memory_ends_the_program_and_not_the_sandbox(void **state) {
-    (void)state;
-    struct sandbox_spec spec = {.limits = {.memory_mb = 128}};
-    struct sandbox *s = contract_make(&spec);
-    AUTO_JSON json_t *isolation = sandbox_isolation(s);
-    if (strcmp(json_string_value(json_object_get(isolation, "memory")), "enforced") != 0) {
-        contract_end(s);
-        skip_because("no memory control group can be made here");
-    }
-    /* tail keeps a line whole, however long it is. */
-    struct err err = {0};
-    struct sandbox_output o = {0};
-    struct sandbox_exec what = {.shell = "head -c 300000000 /dev/zero | tail -n 1 | wc -c; "
-                                         "echo ${PIPESTATUS[1]}"};
-    assert_ok(sandbox_exec(s, &what, &o, &err), &err);
-    assert_string_equal(buf_cstr(&o.out), "0\n137\n");
-    sandbox_output_deinit(&o);
-    assert_string_equal(contract_says(s, "echo alive"), "alive\n");
-    contract_end(s);
-}
-
 static void the_homes_folder_is_private(void **state) {
     (void)state;
     struct stat st;
@@ -243,7 +222,6 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(names_resolve_from_files_and_localhost_does),
     cmocka_unit_test(the_usual_tools_work),
     cmocka_unit_test(too_many_processes_are_refused_and_the_harness_lives),
-    cmocka_unit_test(too_much_memory_ends_the_program_and_not_the_sandbox),
     cmocka_unit_test(the_homes_folder_is_private),
 };
 

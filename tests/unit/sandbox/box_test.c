@@ -94,7 +94,7 @@ static void a_sweep_ends_the_process_that_was_noted_and_no_other(void **state) {
     pid_t noted = sleeper();
     pid_t other = sleeper();
     assert_ok(box_make(dir, &spec, &b, &err), &err);
-    assert_ok(box_note_process(&b, noted, NULL, &err), &err);
+    assert_ok(box_note_process(&b, noted, &err), &err);
     box_deinit(&b);
     assert_int_equal(sweep(NULL), 1);
     assert_int_equal(waitpid(noted, &status, 0), noted);
