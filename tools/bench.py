@@ -5,7 +5,8 @@
 bench.py BUILD [NAME] [--json]
 
 A program under bench/ prints one JSON object of numbers. `rollout` puts together what a rollout
-costs: {create_exec_p50_ms, create_exec_p99_ms, own_ms, gateway_start_ms}. No NAME: all of them.
+costs: {create_exec_p50_ms, create_exec_p99_ms, own_ms, gateway_start_ms}. `batch` runs a thousand at
+once (bench_batch.py). No NAME: all of them.
 """
 import json
 import os
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import bench_batch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = "examples/binary_search"
@@ -36,12 +39,12 @@ def run_program(benchmark):
     return json.loads(done.stdout)
 
 
-def scripted_model(build, folder):
+def scripted_model(build, folder, script=f"{EXAMPLE}/model_script.json"):
     """Starts it; gives the process and its address."""
     port = pathlib.Path(folder, "port")
     process = subprocess.Popen(
         [f"{build}/tests/doubles/snaffle-scripted-model", "--script",
-         f"{EXAMPLE}/model_script.json", "--port-file", str(port), "--die-with-parent"],
+         str(script), "--port-file", str(port), "--die-with-parent"],
         cwd=ROOT, stdout=subprocess.DEVNULL)
     while not (port.exists() and port.read_text()):
         if process.poll() is not None:
@@ -86,22 +89,29 @@ def rollout(build, known):
     return {field: numbers[field] for field in ROLLOUT_FIELDS}
 
 
+TOGETHER = {  # What is put together here, beside the programs.
+    "rollout": rollout,
+    "batch": lambda build, known: bench_batch.measure(build, scripted_model),
+}
+
+
 def main():
     build = sys.argv[1]
     names = [a for a in sys.argv[2:] if not a.startswith("--")]
     flags = [a for a in sys.argv[2:] if a.startswith("--")]
     known = programs(build)
     for name in names:
-        if name != "rollout" and name not in known:
+        if name not in TOGETHER and name not in known:
             print(f"dev: error: nothing to measure is called '{name}' (there are: "
-                  f"{' '.join([*sorted(known), 'rollout'])})", file=sys.stderr)
+                  f"{' '.join([*sorted(known), *TOGETHER])})", file=sys.stderr)
             return 2
     if [f for f in flags if f != "--json"]:
         print(f"dev: error: bench does not know '{flags[0]}'", file=sys.stderr)
         return 2
     all_numbers = {}
-    for name in names or [*sorted(known), "rollout"]:
-        numbers = rollout(build, known) if name == "rollout" else run_program(known[name])
+    for name in names or [*sorted(known), *TOGETHER]:
+        numbers = (TOGETHER[name](build, known) if name in TOGETHER
+                   else run_program(known[name]))
         all_numbers[name] = numbers
         if "--json" not in flags:
             for field, value in numbers.items():
