@@ -14,9 +14,9 @@
 /* A sandbox's home while it runs: the agent's own state and a small project. */
 #define BATCH_SANDBOX_BYTES (16u << 20)
 /* Descriptors of a rollout: its locks, the guest's calls, the agent's connections and theirs to the
- * engine, and what starting a sandbox needs for a moment. */
+ * engine, and some more for agents that open many. */
 #define BATCH_DESCRIPTORS 16
-#define BATCH_DESCRIPTORS_BASE 64 /* Journal, index, loop, spawner. */
+#define BATCH_DESCRIPTORS_BASE 512 /* Journal, index, loop; and sixteen sandboxes that start. */
 
 /* ERR_FULL naming folder, need and remedy. `what` says what for: "1000 rollouts". */
 int batch_room_disk(const char *dir, uint64_t bytes, const char *what,

@@ -60,6 +60,10 @@ struct local {
 int local_start(struct local *l, const struct sandbox_spec *spec, deadline_ms until,
                 const struct cancel *cancel, struct err *err) CHECK_RESULT;
 
+/* Waits for a turn to start a sandbox, of which there are some at once. */
+int local_turn_take(deadline_ms until, const struct cancel *cancel, struct err *err) CHECK_RESULT;
+void local_turn_give(void);
+
 /* Ends the life and sees every process of it dead. No life is success. */
 int local_end(struct local *l, struct err *err);
 

@@ -280,9 +280,13 @@ int local_start(struct local *l, const struct sandbox_spec *spec, deadline_ms un
         r = local_net_find(&net, err);
     }
     if (r == 0) {
+        r = local_turn_take(until, cancel, err);
+    }
+    if (r == 0) {
         atomic_fetch_add(&l->lives, 1);
         atomic_store(&l->network, spec->network);
         r = bring_up(l, spec, &net, until, cancel, err);
+        local_turn_give();
     }
     local_net_deinit(&net);
     return r;
