@@ -3,65 +3,16 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <pthread.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
 #include "tests/sandbox/contract.h"
+#include "tests/sandbox/greeter.h"
 #include "tests/sandbox/local_world.h"
 
 /* The three kinds of network, against servers of the host that say a word to whoever comes. */
-
-struct greeter {
-    int fd;
-    const char *word;
-    struct cancel *end;
-    pthread_t thread;
-};
-
-static void *greet(void *arg) {
-    struct greeter *g = arg;
-    while (cancel_poll(g->end, g->fd, POLLIN, DEADLINE_NEVER, NULL) == 0) {
-        int c = accept4(g->fd, NULL, NULL, SOCK_CLOEXEC);
-        if (c >= 0) {
-            ssize_t n = send(c, g->word, strlen(g->word), MSG_NOSIGNAL);
-            (void)n; /* Whoever left is not greeted. */
-            close(c);
-        }
-    }
-    return NULL;
-}
-
-static void greeter_begin(struct greeter *g) {
-    struct err err = {0};
-    assert_true(g->fd >= 0);
-    assert_ok(cancel_new(&g->end, &err), &err);
-    assert_int_equal(pthread_create(&g->thread, NULL, greet, g), 0);
-}
-
-static void greeter_end(struct greeter *g) {
-    cancel_throw(g->end);
-    pthread_join(g->thread, NULL);
-    cancel_free(g->end);
-    close(g->fd);
-}
-
-/* Listens at a free port of `address`. */
-static int listen_tcp(struct in_addr address, unsigned *port) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = address};
-    socklen_t n = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, n) < 0 || listen(fd, 16) < 0 ||
-        getsockname(fd, (struct sockaddr *)&a, &n) < 0) {
-        return -1;
-    }
-    *port = ntohs(a.sin_port);
-    return fd;
-}
 
 /* What a server at host:port says to a program inside; "" when it can't be reached. */
 static const char *heard(struct sandbox *s, const char *host, unsigned port) {
@@ -104,7 +55,7 @@ static void a_place_without_network_reaches_nothing_of_the_host(void **state) {
     (void)state;
     unsigned port = 0;
     struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
-    struct greeter local = {.fd = listen_tcp(loopback, &port), .word = "host"};
+    struct greeter local = {.fd = greeter_listen(loopback, &port), .word = "host"};
     greeter_begin(&local);
     struct sandbox *s = contract_shared();
     assert_string_equal(heard(s, "127.0.0.1", port), "");
@@ -147,7 +98,7 @@ static void a_full_network_reaches_out_but_never_the_hosts_loopback(void **state
     assert_ok(r, &err);
     unsigned port = 0;
     struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
-    struct greeter local = {.fd = listen_tcp(loopback, &port), .word = "host"};
+    struct greeter local = {.fd = greeter_listen(loopback, &port), .word = "host"};
     greeter_begin(&local);
     static const char *const ways[] = {"127.0.0.1", "10.0.2.2", "10.0.2.3", "10.0.2.100",
                                        "127.0.0.2"};
@@ -159,7 +110,7 @@ static void a_full_network_reaches_out_but_never_the_hosts_loopback(void **state
         char text[INET_ADDRSTRLEN];
         unsigned outer_port = 0;
         inet_ntop(AF_INET, &outer, text, sizeof text);
-        struct greeter outside = {.fd = listen_tcp(outer, &outer_port), .word = "outside"};
+        struct greeter outside = {.fd = greeter_listen(outer, &outer_port), .word = "outside"};
         greeter_begin(&outside);
         assert_string_equal(heard(s, text, outer_port), "outside");
         assert_string_equal(heard(s, text, port), "");
