@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "agent/npm.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent.h"
@@ -70,11 +71,50 @@ static int explain(const struct agent_install *what, const char *target, struct 
                    name);
 }
 
+extern char **environ;
+
+/* What npm is told of our environment. The rest may hold the model's key and is not its matter. */
+static const char *const shown[] = {
+    "PATH=",        "HOME=",       "USER=",        "LOGNAME=",  "SHELL=",     "LANG=",
+    "LC_",          "TMPDIR=",     "XDG_",         "NPM_",      "npm_",       "NODE_",
+    "SSL_CERT_",    "HTTP_PROXY=", "HTTPS_PROXY=", "NO_PROXY=", "ALL_PROXY=", "http_proxy=",
+    "https_proxy=", "no_proxy=",   "all_proxy=",
+};
+
+static bool is_shown(const char *entry) {
+    for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
+        if (strncmp(entry, shown[i], strlen(shown[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* NULL-ended; borrows the entries. NULL: out of memory. */
+static const char **npm_environment(void) {
+    size_t n = 0;
+    while (environ[n]) {
+        n++;
+    }
+    const char **env = calloc(n + 1, sizeof *env);
+    for (size_t i = 0, to = 0; env && i < n; i++) {
+        if (is_shown(environ[i])) {
+            env[to++] = environ[i];
+        }
+    }
+    return env;
+}
+
 /* Runs npm until it does it, fails for good, or has failed ATTEMPTS times. */
 static int run(const struct agent_install *what, const char *const *argv, const char *target,
                struct proc_result *out, struct err *err) {
     int64_t pause = what->backoff_ms > 0 ? what->backoff_ms : BACKOFF_MS_DEFAULT;
-    struct proc_options o = {.argv = argv, .deadline = what->deadline, .cancel = what->cancel};
+    AUTO_FREE const char **env = npm_environment();
+    struct proc_options o = {
+        .argv = argv, .env = env, .deadline = what->deadline, .cancel = what->cancel};
+    if (!env) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
     for (int attempt = 1;; attempt++, pause *= 2) {
         proc_result_deinit(out);
         int r = proc_run(&o, out, err);

@@ -62,6 +62,7 @@ static struct call *new_call(struct gateway_session *s, struct exchange *x) {
     pthread_mutex_lock(&g->mutex);
     s->n_calls++;
     pthread_mutex_unlock(&g->mutex);
+    c->redact.key = s->api_key ? sv_from(s->api_key) : (struct sv){0};
     c->agent_body = exchange_body(x);
     c->asked_us = clock_us();
     exchange_on_gone(x, on_agent_gone, c);
@@ -79,9 +80,10 @@ static void clear(struct buf *b) {
 
 /* Keeps the buffers, forgets all else. */
 static void reset(struct call *c) {
-    struct buf *const bufs[] = {&c->head,     &c->fields,    &c->reason,        &c->out,
-                                &c->held,     &c->answer,    &c->raw,           &c->rewrite.text,
-                                &c->rec.head, &c->rec.texts, &c->rewrite.values};
+    struct buf *const bufs[] = {
+        &c->head,           &c->fields,       &c->reason,       &c->out,      &c->held,
+        &c->answer,         &c->raw,          &c->rewrite.text, &c->rec.head, &c->rec.texts,
+        &c->rewrite.values, &c->redact.carry, &c->redact.out};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
         clear(bufs[i]);
     }
@@ -102,6 +104,7 @@ static void reset(struct call *c) {
         .held = c->held,
         .answer = c->answer,
         .raw = c->raw,
+        .redact = {.carry = c->redact.carry, .out = c->redact.out},
         .rec = c->rec,
     };
     *c = kept;
@@ -111,8 +114,9 @@ void call_free_spare(struct gateway *g) {
     while (g->spare_calls) {
         struct call *c = g->spare_calls;
         g->spare_calls = c->next;
-        struct buf *const bufs[] = {&c->head, &c->fields, &c->reason, &c->out,
-                                    &c->held, &c->answer, &c->raw};
+        struct buf *const bufs[] = {&c->head, &c->fields,       &c->reason,
+                                    &c->out,  &c->held,         &c->answer,
+                                    &c->raw,  &c->redact.carry, &c->redact.out};
         for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
             buf_deinit(bufs[i]);
         }

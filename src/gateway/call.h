@@ -9,6 +9,7 @@
 #include "gateway/capture.h"
 #include "gateway/chunk.h"
 #include "gateway/record.h"
+#include "gateway/redact.h"
 #include "gateway/request.h"
 #include "gateway/restore.h"
 #include "gateway/rewrite.h"
@@ -82,10 +83,11 @@ struct call {
     struct chunk chunk;
     struct splice splice;
     struct capture capture;
-    struct buf out;      /* To be sent at the next flush. */
-    struct buf held;     /* Kept back until the result is in the journal. */
-    struct buf answer;   /* A whole answer, or a failed one's text. */
-    struct buf raw;      /* The engine's payload as it came, if kept. */
+    struct buf out;    /* To be sent at the next flush. */
+    struct buf held;   /* Kept back until the result is in the journal. */
+    struct buf answer; /* A whole answer, or a failed one's text. */
+    struct buf raw;    /* The engine's payload as it came (but for the key), if kept. */
+    struct redact redact;
     bool answer_started; /* The agent has the head. */
     bool agent_chunked;
     bool agent_until_close;
@@ -128,13 +130,13 @@ extern const struct upstream_events call_upstream_events;
 void call_write_intent(struct call *c);
 void call_refuse_unrecorded(struct call *c);
 
-/* call_stream.c */
-void call_stream_body(struct call *c, struct sv payload);
+/* call_stream.c. Negative: the call was failed, and may be gone. */
+int call_stream_body(struct call *c, struct sv payload);
 int call_stream_end(struct call *c) CHECK_RESULT; /* What is left in the splitter. */
 void call_stream_error(struct call *c);
 
-/* call_whole.c */
-void call_whole_body(struct call *c, struct sv payload);
+/* call_whole.c, the same. */
+int call_whole_body(struct call *c, struct sv payload);
 int call_whole_end(struct call *c) CHECK_RESULT;
 
 /* call_reply.c: the agent's side. */

@@ -100,7 +100,10 @@ static int take_head(struct call *c, const struct http1_head *head, struct err *
     buf_reset(&c->reason);
     buf_reset(&c->fields);
     int rc = buf_add_sv(&c->reason, head->reason);
-    return rc < 0 ? rc : http1_put_end_to_end(&c->fields, head, NULL, err);
+    rc = rc < 0 ? rc : http1_put_end_to_end(&c->fields, head, NULL, err);
+    redact_text(c->redact.key, c->reason.data, c->reason.len);
+    redact_text(c->redact.key, c->fields.data, c->fields.len);
+    return rc;
 }
 
 static void on_head(void *arg, const struct http1_head *head) {
@@ -130,18 +133,38 @@ static int keep_raw(struct call *c, struct sv payload) {
     return buf_add_sv(&c->raw, payload);
 }
 
-static void on_body(void *arg, struct sv payload) {
-    struct call *c = arg;
+/* Negative: the call was failed, and may be gone. */
+static int take_body(struct call *c, struct sv payload) {
     if (keep_raw(c, payload) < 0) {
         c->answer_too_big = true; /* Kept for looking at; the call does not hang on it. */
     }
     if (c->mode != MODE_STREAM) {
-        call_whole_body(c, payload);
-    } else if (c->record || c->restores) {
-        call_stream_body(c, payload);
-    } else if (buf_add_sv(&c->out, payload) < 0) {
+        return call_whole_body(c, payload);
+    }
+    if (c->record || c->restores) {
+        return call_stream_body(c, payload);
+    }
+    int rc = buf_add_sv(&c->out, payload);
+    if (rc < 0) {
         call_abort(c);
     }
+    return rc;
+}
+
+static void on_body(void *arg, struct sv payload) {
+    struct call *c = arg;
+    struct sv shown;
+    if (redact_feed(&c->redact, payload, &shown) < 0) {
+        call_abort(c);
+    } else if (shown.n > 0) {
+        (void)take_body(c, shown);
+    }
+}
+
+/* What might have become the key, and did not. */
+static int take_rest(struct call *c) {
+    struct sv rest = redact_end(&c->redact);
+    return rest.n > 0 ? take_body(c, rest) : 0;
 }
 
 static void on_flush(void *arg) {
@@ -181,6 +204,9 @@ static bool is_cut_off(const struct call *c) {
 static void on_end(void *arg) {
     struct call *c = arg;
     c->up = NULL;
+    if (take_rest(c) < 0) {
+        return;
+    }
     if (asks_again(c)) {
         call_go(c);
         return;
@@ -203,6 +229,9 @@ static void on_end(void *arg) {
 static void on_fail(void *arg, const struct err *err) {
     struct call *c = arg;
     c->up = NULL;
+    if (take_rest(c) < 0) {
+        return;
+    }
     call_fail(c, c->mode == MODE_NONE ? END_ERROR : END_UPSTREAM_ABORT, err);
 }
 

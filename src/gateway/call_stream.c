@@ -99,7 +99,7 @@ static int take_event(struct call *c, const struct sse_event *event) {
     return take_chunk(c, event);
 }
 
-void call_stream_body(struct call *c, struct sv payload) {
+int call_stream_body(struct call *c, struct sv payload) {
     struct sse_event event;
     struct err e = {0};
     size_t used;
@@ -114,6 +114,7 @@ void call_stream_body(struct call *c, struct sv payload) {
         c->up = NULL;
         call_fail(c, END_UPSTREAM_ABORT, &e);
     }
+    return rc;
 }
 
 int call_stream_end(struct call *c) {

@@ -45,10 +45,10 @@ static int collect(struct call *c, struct sv payload) {
     return rc < 0 ? rc : pass(c, payload);
 }
 
-void call_whole_body(struct call *c, struct sv payload) {
+int call_whole_body(struct call *c, struct sv payload) {
     int rc;
     if (payload.n == 0) {
-        return;
+        return 0;
     }
     if (c->first_us == 0) {
         c->first_us = clock_us();
@@ -66,6 +66,7 @@ void call_whole_body(struct call *c, struct sv payload) {
         c->up = NULL;
         call_fail(c, END_UPSTREAM_ABORT, &e);
     }
+    return rc;
 }
 
 /* Reads the answer for the record; with edits, puts it right for the agent. */

@@ -22,6 +22,7 @@ static const char npm_script[] =
     "#!/bin/sh\n"
     "cd \"$(dirname \"$0\")\" || exit 9\n"
     "echo \"$*\" >>calls\n"
+    "env >environment\n"
     "if [ \"$(wc -l <calls)\" -le \"$(cat fail_times)\" ]; then\n"
     "    echo \"npm error code $(cat fail_code)\" >&2\n"
     "    exit 1\n"
@@ -148,6 +149,25 @@ static void npm_runs_no_scripts_and_writes_nowhere_else(void **state) {
                      text);
     assert_non_null(strstr(text, f->cache));
     assert_non_null(strstr(text, "@1.2.3\n"));
+}
+
+static void npm_is_told_its_own_settings_and_no_key(void **state) {
+    struct fixture *f = *state;
+    struct err err = {0};
+    struct agent_install what = request(f, "1.2.3");
+    AUTO(agent_installed_deinit) struct agent_installed got = {0};
+    setenv("OPENAI_API_KEY", "sk-the-key", 1);
+    setenv("A_KEY_OF_ANOTHER_NAME", "sk-the-key", 1);
+    setenv("npm_config_registry", "http://registry", 1);
+    assert_ok(agent_install(&what, &got, &err), &err);
+    AUTO_FREE char *path = under(f, "environment");
+    AUTO_FREE char *text = get(path);
+    assert_null(strstr(text, "sk-the-key"));
+    assert_non_null(strstr(text, "npm_config_registry=http://registry\n"));
+    assert_non_null(strstr(text, "PATH="));
+    unsetenv("OPENAI_API_KEY");
+    unsetenv("A_KEY_OF_ANOTHER_NAME");
+    unsetenv("npm_config_registry");
 }
 
 static void what_is_there_is_not_fetched_again_unless_asked(void **state) {
@@ -296,6 +316,7 @@ static void npm_s_code_is_found_in_its_talk(void **state) {
 static const struct CMUnitTest tests[] = {
     WITH_NPM(the_pinned_version_is_placed_and_found_again),
     WITH_NPM(npm_runs_no_scripts_and_writes_nowhere_else),
+    WITH_NPM(npm_is_told_its_own_settings_and_no_key),
     WITH_NPM(what_is_there_is_not_fetched_again_unless_asked),
     WITH_NPM(a_failure_that_passes_is_tried_again),
     WITH_NPM(three_failures_end_it_with_a_remedy),
