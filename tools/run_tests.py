@@ -140,12 +140,22 @@ def run_programs(tests, label="", slowdown=1):
     return [case for cases in found for case in cases]
 
 
+def install_agent(build):
+    """OpenCode from npm, into the state directory, unless it is there. Without it the tests that
+    need it are skipped, and say so."""
+    done = subprocess.run([str(build.dir / "src/cli/snaffle"), "agent", "install", "opencode",
+                           "--quiet"], env=clean_env(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        print(f"no opencode for the tests: {done.stderr.strip()}")
+
+
 def run_main(groups, full):
     """The plain build's programs."""
     build = Build("build")
     failed = build.configure() or build.make()
     if failed:
         return [failed]
+    install_agent(build)
     prepare_python()
     tests = [t for t in build.tests()
              if (not groups or t["suite"] & groups) and (full or LONG not in t["suite"])]

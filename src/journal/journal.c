@@ -103,6 +103,7 @@ static void note_places(struct journal *j, struct item **batch, unsigned whole,
 static void finish_batch(struct journal *j, struct item **batch, unsigned n, unsigned whole,
                          struct journal_place first, const struct err *err) {
     size_t bytes = 0;
+    BUG_IF(whole > n);
     /* Before the calls of `done`, so that who learns of a failure there is refused after it. */
     pthread_mutex_lock(&j->lock);
     j->failure = *err;
