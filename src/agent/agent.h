@@ -25,13 +25,14 @@ struct agent_config {
     const json_t *enabled_tools;  /* NULL: not set; else a whitelist. */
     const char *system_prompt;    /* NULL: none. */
     const json_t *extra_opencode_json;
-    const char *run_format;         /* "json" or "default" */
-    double agent_timeout_s;         /* 900 */
-    const json_t *extra_env;        /* {NAME: value} */
-    const char *extra_setup_shell;  /* NULL: none. */
-    const char *sandbox_home;       /* "/home/user" */
-    const char *agent_cmd;          /* Of the agent `command`: shell text; NULL: none. */
-    const json_t *mounts;           /* ["HOST_PATH:PATH"], seen read-only inside; NULL: none. */
+    const char *run_format;        /* "json" or "default" */
+    double agent_timeout_s;        /* 900 */
+    const json_t *extra_env;       /* {NAME: value} */
+    const char *extra_setup_shell; /* NULL: none. */
+    const char *sandbox_home;      /* "/home/user" */
+    const char *agent_cmd;         /* Of the agent `command`: shell text; NULL: none. */
+    const char *rootfs;   /* The sandbox's system: a folder or OCI layout; NULL: the host's. */
+    const json_t *mounts; /* ["HOST_PATH:PATH"], seen read-only inside; NULL: none. */
     long long proxy_max_tokens_cap; /* 16384; 0: none (null in JSON). */
     int proxy_top_logprobs;         /* 5 */
     bool proxy_disable_thinking;

@@ -84,6 +84,54 @@ int plan_set_env(struct agent_plan *p, const char *name, const char *value, stru
     return append(&p->env, line, err);
 }
 
+static const char *env_of(const struct agent_plan *p, const char *name) {
+    size_t n = strlen(name);
+    for (size_t i = 0; i < count(p->env); i++) {
+        if (strncmp(p->env[i], name, n) == 0 && p->env[i][n] == '=') {
+            return p->env[i] + n + 1;
+        }
+    }
+    return NULL;
+}
+
+static bool leads_elsewhere(const char *name) {
+    size_t n = strlen(name);
+    return strncmp(name, "OPENAI_", strlen("OPENAI_")) == 0 ||
+           (n >= strlen("_PROXY") && strcasecmp(name + n - strlen("_PROXY"), "_PROXY") == 0);
+}
+
+static int add_image_line(struct agent_plan *p, const char *name, const char *value,
+                          const struct agent_config *config, struct err *err) {
+    const char *have = env_of(p, name);
+    if (leads_elsewhere(name)) {
+        return 0;
+    }
+    if (!have) {
+        return plan_set_env(p, name, value, err);
+    }
+    if (strcmp(name, "PATH") != 0 || json_object_get(config->extra_env, "PATH")) {
+        return 0;
+    }
+    AUTO_FREE char *both = mem_printf("%s:%s", value, have);
+    return both ? plan_set_env(p, name, both, err) : no_memory(err);
+}
+
+int plan_add_image_env(struct agent_plan *p, const json_t *image_env,
+                       const struct agent_config *config, struct err *err) {
+    size_t i;
+    json_t *line;
+    json_array_foreach(image_env, i, line) {
+        const char *text = json_string_value(line);
+        const char *equals = strchr(text, '=');
+        AUTO_FREE char *name = mem_strndup(text, (size_t)(equals - text));
+        int r = name ? add_image_line(p, name, equals + 1, config, err) : no_memory(err);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
 int plan_set_path(char **out, const char *home, const char *rest, struct err *err) {
     *out = mem_printf("%s%s", home, rest);
     return *out ? 0 : no_memory(err);

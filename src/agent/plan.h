@@ -15,6 +15,11 @@ int plan_add_arg(struct agent_plan *p, const char *arg, struct err *err) CHECK_R
 /* NAME=value; an earlier line of that name goes. */
 int plan_set_env(struct agent_plan *p, const char *name, const char *value,
                  struct err *err) CHECK_RESULT;
+/* What an image's configuration asks for (["NAME=value"]; NULL: nothing), where the plan says
+ * nothing: but PATH's folders, which come before the plan's unless the user set one. The way to the
+ * model stays ours: no proxy, no OPENAI_*. */
+int plan_add_image_env(struct agent_plan *p, const json_t *image_env,
+                       const struct agent_config *config, struct err *err) CHECK_RESULT;
 /* `out` is one of the plan's own fields; gives "<home><rest>". */
 int plan_set_path(char **out, const char *home, const char *rest, struct err *err) CHECK_RESULT;
 

@@ -35,6 +35,8 @@ const struct option run_settings_options[] = {
      NULL},
     {"mount", OPTION_TEXT, "HOST:PATH",
      "show a file or folder of this machine read-only inside, under PATH; may be repeated", NULL},
+    {"rootfs", OPTION_FOLDER, "DIR",
+     "the system inside, in place of this machine's: a root folder or an OCI image layout", NULL},
     {"runs", OPTION_FOLDER, "DIR", "where runs are kept (default: ./runs)", NULL},
     {"run", OPTION_TEXT, "NAME", "the run's name (default: made from the time)", NULL},
     {"network", OPTION_WORD, "WORD",

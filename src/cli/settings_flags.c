@@ -41,6 +41,7 @@ static const struct flag flags[] = {
     {"sandbox-home", "sandbox_home", FORM_TEXT},
     {"agent-cmd", "agent_cmd", FORM_TEXT},
     {"mount", "mounts", FORM_TEXTS},
+    {"rootfs", "rootfs", FORM_TEXT},
     {"proxy-max-tokens-cap", "proxy_max_tokens_cap", FORM_CAP},
     {"proxy-top-logprobs", "proxy_top_logprobs", FORM_INTEGER},
     {"proxy-disable-thinking", "proxy_disable_thinking", FORM_BOOL},

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/plan.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "rollout/session_impl.h"
@@ -42,6 +43,8 @@ static int start(struct rollout_session *s, struct err *err) {
     }
     struct agent_plan plan = {0};
     r = session_plan(s, clock_unix() + seconds, &plan, err);
+    r = r < 0 ? r
+              : plan_add_image_env(&plan, sandbox_image_env(s->sandbox), s->factory->o.config, err);
     if (r >= 0) {
         struct sandbox_exec what = {
             .argv = (const char *const *)plan.argv,

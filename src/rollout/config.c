@@ -30,6 +30,7 @@ const char *const config_fields[] = {"provider",
                                      "sandbox_home",
                                      "agent_cmd",
                                      "mounts",
+                                     "rootfs",
                                      "proxy_max_tokens_cap",
                                      "proxy_top_logprobs",
                                      "proxy_disable_thinking",
@@ -130,7 +131,8 @@ static int read_strings(struct json_at at, struct agent_config *c, struct err *e
                    {"run_format", &c->run_format},
                    {"extra_setup_shell", &c->extra_setup_shell},
                    {"sandbox_home", &c->sandbox_home},
-                   {"agent_cmd", &c->agent_cmd}};
+                   {"agent_cmd", &c->agent_cmd},
+                   {"rootfs", &c->rootfs}};
     int r = 0;
     for (size_t i = 0; i < ARRAY_LEN(strings) && r == 0; i++) {
         r = json_get_string(at, strings[i].field, strings[i].out, err);
@@ -299,17 +301,19 @@ json_t *config_to_json(const struct config *c) {
     if (!names || !cap) {
         return NULL;
     }
-    return json_pack(
-        "{s:s, s:s?, s:s, s:I, s:s?, s:O, s:O?, s:s?, s:O, s:s, s:f, s:O, s:s?, s:s, s:s?, s:O?, "
-        "s:O, s:i, s:b}",
-        "provider", a->provider, "base_url", a->base_url, "model", a->model, "request_timeout_ms",
-        (json_int_t)a->request_timeout_ms, "opencode_version", a->opencode_version,
-        "disabled_tools", a->disabled_tools, "enabled_tools", a->enabled_tools, "system_prompt",
-        a->system_prompt, "extra_opencode_json", a->extra_opencode_json, "run_format",
-        a->run_format, "agent_timeout_s", a->agent_timeout_s, "extra_env_names", names,
-        "extra_setup_shell", a->extra_setup_shell, "sandbox_home", a->sandbox_home, "agent_cmd",
-        a->agent_cmd, "mounts", a->mounts, "proxy_max_tokens_cap", cap, "proxy_top_logprobs",
-        a->proxy_top_logprobs, "proxy_disable_thinking", a->proxy_disable_thinking);
+    return json_pack("{s:s, s:s?, s:s, s:I, s:s?, s:O, s:O?, s:s?, s:O, s:s, s:f, s:O, s:s?, s:s, "
+                     "s:s?, s:O?, s:s?, "
+                     "s:O, s:i, s:b}",
+                     "provider", a->provider, "base_url", a->base_url, "model", a->model,
+                     "request_timeout_ms", (json_int_t)a->request_timeout_ms, "opencode_version",
+                     a->opencode_version, "disabled_tools", a->disabled_tools, "enabled_tools",
+                     a->enabled_tools, "system_prompt", a->system_prompt, "extra_opencode_json",
+                     a->extra_opencode_json, "run_format", a->run_format, "agent_timeout_s",
+                     a->agent_timeout_s, "extra_env_names", names, "extra_setup_shell",
+                     a->extra_setup_shell, "sandbox_home", a->sandbox_home, "agent_cmd",
+                     a->agent_cmd, "mounts", a->mounts, "rootfs", a->rootfs, "proxy_max_tokens_cap",
+                     cap, "proxy_top_logprobs", a->proxy_top_logprobs, "proxy_disable_thinking",
+                     a->proxy_disable_thinking);
 }
 
 void config_deinit(struct config *c) {

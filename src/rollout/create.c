@@ -26,8 +26,8 @@ enum sandbox_network session_network(const struct rollout_session *s, enum task_
 void session_spec(const struct rollout_session *s, enum task_phase phase,
                   enum sandbox_network network, struct sandbox_spec *out) {
     const struct rollout_factory *f = s->factory;
-    /* The agent's own comes first; the verifier has no use for it. */
-    size_t skipped = f->installed.folder && phase == TASK_VERIFY ? 1 : 0;
+    /* The verifier has no use for the agent's own. */
+    size_t own = f->installed.folder && phase != TASK_VERIFY ? 1 : 0;
     *out = (struct sandbox_spec){
         .owner = f->owner,
         .run = f->run,
@@ -38,8 +38,9 @@ void session_spec(const struct rollout_session *s, enum task_phase phase,
         .limits = {.memory_mb = s->task->limits.memory_mb,
                    .processes = s->task->limits.processes,
                    .disk_mb = s->task->limits.disk_mb},
-        .mounts = f->mounts + skipped,
-        .n_mounts = f->n_mounts - skipped,
+        .mounts = f->mounts + 1 - own,
+        .n_mounts = f->n_mounts + own,
+        .rootfs = f->o.config->rootfs,
         .strict = f->o.strict,
     };
 }

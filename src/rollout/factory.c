@@ -57,9 +57,23 @@ static int check_machine(struct rollout_factory *f, struct err *err) {
     }
     AUTO_FREE char *dir = NULL;
     r = rollout_agents_dir(&dir, err);
-    return r < 0 ? r
-                 : agent_find_installed(dir, f->agent, f->o.config->opencode_version, &f->installed,
-                                        err);
+    r = r < 0 ? r
+              : agent_find_installed(dir, f->agent, f->o.config->opencode_version, &f->installed,
+                                     err);
+    if (r == 0) {
+        f->mounts[0] =
+            (struct sandbox_mount){.host_path = f->installed.folder, .path = f->agent->mount_path};
+    }
+    return r;
+}
+
+/* What the configuration asks of a sandbox, looked at before one is made. */
+static int check_sandbox(struct rollout_factory *f, struct err *err) {
+    struct sandbox_spec spec = {.home = f->o.config->sandbox_home,
+                                .rootfs = f->o.config->rootfs,
+                                .mounts = f->mounts + 1,
+                                .n_mounts = f->n_mounts};
+    return f->backend->check_create ? f->backend->check_create(&spec, err) : 0;
 }
 
 static int check_config(const struct agent_config *c, struct err *err) {
@@ -102,6 +116,7 @@ static int factory_begin(struct rollout_factory *f, struct err *err) {
     r = find_backend(f, err);
     r = r < 0 ? r : find_agent(f, err);
     r = r < 0 ? r : factory_read_mounts(f, err);
+    r = r < 0 ? r : check_sandbox(f, err);
     return r < 0 ? r : check_machine(f, err);
 }
 

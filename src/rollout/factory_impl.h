@@ -16,8 +16,8 @@ struct rollout_factory {
     const struct sandbox_backend *backend;
     const struct agent *agent;
     struct agent_installed installed; /* All NULL: the agent needs no program of ours. */
-    struct sandbox_mount *mounts;     /* The agent's, if it is installed, then the user's. */
-    size_t n_mounts;
+    struct sandbox_mount *mounts;     /* The first is the agent's, where one is installed. */
+    size_t n_mounts;                  /* Of the user's, which follow. */
     char run[STORE_NAME_MAX + 1];
     char owner[STORE_NAME_MAX + 1]; /* The label of what this process makes. */
 

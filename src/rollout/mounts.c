@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "rollout/factory_impl.h"
 
-/* What of the host is seen inside: the agent's folder, and what the configuration lists. */
+/* What of the host is seen inside: what the configuration lists, after the agent's own folder. */
 
 /* "HOST_PATH:PATH" into two paths; the host's is made absolute, and must be there. */
 static int read_mount(const char *text, struct sandbox_mount *out, struct err *err) {
@@ -35,14 +35,10 @@ int factory_read_mounts(struct rollout_factory *f, struct err *err) {
     if (!f->mounts) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
-    if (f->installed.folder) {
-        f->mounts[f->n_mounts++] =
-            (struct sandbox_mount){.host_path = f->installed.folder, .path = f->agent->mount_path};
-    }
     size_t i;
     json_t *text;
     json_array_foreach(list, i, text) {
-        int r = read_mount(json_string_value(text), &f->mounts[f->n_mounts], err);
+        int r = read_mount(json_string_value(text), &f->mounts[1 + f->n_mounts], err);
         if (r < 0) {
             return r;
         }
@@ -52,8 +48,7 @@ int factory_read_mounts(struct rollout_factory *f, struct err *err) {
 }
 
 void factory_free_mounts(struct rollout_factory *f) {
-    /* The first is borrowed where an agent is installed. */
-    for (size_t i = f->installed.folder ? 1 : 0; i < f->n_mounts; i++) {
+    for (size_t i = 1; i <= f->n_mounts; i++) { /* The first is borrowed. */
         free((char *)(uintptr_t)f->mounts[i].host_path);
         free((char *)(uintptr_t)f->mounts[i].path);
     }

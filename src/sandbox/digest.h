@@ -9,4 +9,7 @@
 /* Writes the SHA-256 of the bytes in lower-case hex. 0, or -1 when the library has none. */
 int digest_hex(const void *bytes, size_t n, char out[DIGEST_HEX_MAX]);
 
+/* The same of what the descriptor gives from where it stands to its end; -1 with errno too. */
+int digest_fd_hex(int fd, char out[DIGEST_HEX_MAX]);
+
 #endif

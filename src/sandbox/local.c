@@ -146,6 +146,10 @@ static int local_hits(struct sandbox *s, json_t **out, struct err *err) {
     return r;
 }
 
+static const json_t *local_image_env(const struct sandbox *s) {
+    return self(s)->image.env;
+}
+
 /* The switch first, without a lock: a call or a start that is under way lets go. */
 static int local_kill(struct sandbox *s, struct err *err) {
     struct local *l = self(s);
@@ -169,6 +173,7 @@ static void local_dispose(struct local *l) {
     free(l->guest_program);
     free(l->home);
     free(l->model_socket);
+    image_deinit(&l->image);
     free(l);
 }
 
@@ -191,6 +196,7 @@ static const struct sandbox_ops ops = {
     .model_socket = local_model_socket,
     .isolation = local_isolation,
     .limits_hit = local_hits,
+    .image_env = local_image_env,
     .kill = local_kill,
     .free = local_free,
 };
@@ -214,8 +220,21 @@ static struct local *local_new(const struct sandbox_spec *spec) {
     return l;
 }
 
-static int furnish(struct local *l, const struct sandbox_spec *spec, struct err *err) {
+static int ready_image(struct local *l, const struct sandbox_spec *spec, deadline_ms until,
+                       const struct cancel *cancel, struct err *err) {
+    if (!spec->rootfs) {
+        return 0;
+    }
+    int r = image_look(l->state, spec->rootfs, local_likely_uid(), &l->image, err);
+    return r < 0 ? r : image_make_ready(l->state, &l->image, until, cancel, err);
+}
+
+static int furnish(struct local *l, const struct sandbox_spec *spec, deadline_ms until,
+                   const struct cancel *cancel, struct err *err) {
     int r = state_dir(&l->state, err);
+    if (r == 0) {
+        r = ready_image(l, spec, until, cancel, err);
+    }
     if (r == 0) {
         r = state_guest(l->state, &l->guest_program, err);
     }
@@ -250,7 +269,7 @@ static int local_create(const struct sandbox_spec *spec, deadline_ms until,
     if (!l) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
-    int r = furnish(l, spec, err);
+    int r = furnish(l, spec, until, cancel, err);
     if (r == 0) {
         pthread_mutex_lock(&l->lifecycle);
         r = start_first(l, spec, until, cancel, err);
@@ -265,6 +284,21 @@ static int local_create(const struct sandbox_spec *spec, deadline_ms until,
     }
     *out = &l->base;
     return 0;
+}
+
+/* Before anything is made: what the specification names must be there. */
+static int local_check_create(const struct sandbox_spec *spec, struct err *err) {
+    AUTO_FREE char *state = NULL;
+    struct image image = {0};
+    int r = local_check_spec(spec, spec->home ? spec->home : LOCAL_HOME_DEFAULT, local_likely_uid(),
+                             err);
+    if (r < 0 || !spec->rootfs) {
+        return r;
+    }
+    r = state_dir(&state, err);
+    r = r < 0 ? r : image_look(state, spec->rootfs, local_likely_uid(), &image, err);
+    image_deinit(&image);
+    return r;
 }
 
 static int local_list(const char *run, json_t **out, struct err *err) {
@@ -282,6 +316,7 @@ static int local_sweep(const char *run, bool dry_run, unsigned *removed, struct 
 const struct sandbox_backend sandbox_local = {
     .name = "local",
     .check = local_check,
+    .check_create = local_check_create,
     .create = local_create,
     .list = local_list,
     .sweep = local_sweep,

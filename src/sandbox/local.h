@@ -10,6 +10,7 @@
 
 #include "sandbox/box.h"
 #include "sandbox/guest_client.h"
+#include "sandbox/image.h"
 #include "sandbox/sandbox.h"
 
 /* What the files of the local backend share. */
@@ -39,6 +40,7 @@ struct local {
     char *guest_program;
     char *home;
     char *model_socket;
+    struct image image; /* Of create: its `dir` is the system inside; NULL: the host's is. */
     struct box box;
     struct guest_client guest;
     struct cancel *torn_down;
@@ -112,6 +114,9 @@ json_t *local_isolation(const struct sandbox *s);
 int local_refuse_unenforced(const struct local *l, const struct sandbox_spec *spec,
                             struct err *err) CHECK_RESULT;
 
+/* The user of this process's sandboxes, as far as it is known before one is made. */
+uid_t local_likely_uid(void);
+
 /* ERR_INPUT for a home or mount that can't stand where it is wanted, or a source that the
  * sandbox's user can't reach. */
 int local_check_spec(const struct sandbox_spec *spec, const char *home, uid_t uid,
@@ -151,6 +156,11 @@ struct local_ends {
 int local_line_build(const struct local *l, const struct sandbox_spec *spec,
                      const struct local_ends *ends, struct local_line *out,
                      struct err *err) CHECK_RESULT;
+/* Adds the NULL-ended words to bwrap's options. */
+int local_line_add(struct local_line *line, const char *const *words) CHECK_RESULT;
+/* Binds what the sandbox's own rootfs holds. */
+int local_root_add(const struct local *l, const struct sandbox_spec *spec, struct local_line *line,
+                   struct err *err) CHECK_RESULT;
 /* Fills argv for options that are read from the child's descriptor that comes after `fds`. */
 void local_line_argv(struct local_line *line, char number[16]);
 void local_line_deinit(struct local_line *line);

@@ -46,6 +46,11 @@ static int add(struct buf *to, const char *const *words) {
     }
     return r;
 }
+
+int local_line_add(struct local_line *line, const char *const *words) {
+    return add(&line->args, words);
+}
+
 #define ADD(line, ...) add(&(line)->args, (const char *const[]){__VA_ARGS__, NULL})
 #define ADD_COMMAND(line, ...) add(&(line)->command, (const char *const[]){__VA_ARGS__, NULL})
 
@@ -71,6 +76,25 @@ static int add_identity(struct local_line *line) {
     return ADD(line, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", id.text,
                "--gid", id.text, "--hostname", "sandbox", "--die-with-parent", "--new-session",
                "--as-pid-1");
+}
+
+/* What the image's configuration says, over our own defaults; who the user is stays ours. */
+static int add_image_environment(struct local_line *line, const json_t *env) {
+    static const char *const ours[] = {"HOME=", "USER=", "LOGNAME=", "SHELL="};
+    int r = 0;
+    size_t i;
+    json_t *text;
+    json_array_foreach(env, i, text) {
+        struct sv v = sv_from(json_string_value(text));
+        bool taken = false;
+        for (size_t k = 0; k < ARRAY_LEN(ours); k++) {
+            taken = taken || sv_starts_with(v, sv_from(ours[k]));
+        }
+        size_t n = sv_find(v, SV("="));
+        AUTO_FREE char *name = mem_strndup(v.p, n);
+        r = r < 0 || taken ? r : name ? ADD(line, "--setenv", name, v.p + n + 1) : ERR_NOMEM;
+    }
+    return r;
 }
 
 static int add_environment(struct local_line *line, const char *home) {
@@ -146,14 +170,12 @@ static int add_host_etc(struct local_line *line) {
             r = ADD(line, "--ro-bind-try", paths[i], paths[i]);
         }
     }
-    return r < 0 ? r
-                 : ADD(line, "--symlink", "../usr/lib/os-release", "/etc/os-release", "--symlink",
-                       "/proc/self/mounts", "/etc/mtab");
+    return r < 0 ? r : ADD(line, "--symlink", "../usr/lib/os-release", "/etc/os-release");
 }
 
 static int add_etc(const struct local *l, const struct sandbox_spec *spec, struct local_line *line,
                    struct err *err) {
-    int r = ADD(line, "--dir", "/etc");
+    int r = ADD(line, "--dir", "/etc", "--symlink", "/proc/self/mounts", "/etc/mtab");
     if (r == 0) {
         r = add_passwd(line, l->home, err);
     }
@@ -163,7 +185,7 @@ static int add_etc(const struct local *l, const struct sandbox_spec *spec, struc
     if (r == 0) {
         r = add_names(line, spec->network, err);
     }
-    return r < 0 ? r : add_host_etc(line);
+    return r < 0 || l->image.dir ? r : add_host_etc(line);
 }
 
 static int add_scratch(struct local_line *line, const struct sandbox_spec *spec) {
@@ -250,7 +272,10 @@ int local_line_build(const struct local *l, const struct sandbox_spec *spec,
         r = add_environment(&line, l->home);
     }
     if (r == 0) {
-        r = add_system(&line);
+        r = add_image_environment(&line, l->image.env);
+    }
+    if (r == 0) {
+        r = l->image.dir ? local_root_add(l, spec, &line, err) : add_system(&line);
     }
     if (r == 0) {
         r = add_etc(l, spec, &line, err);

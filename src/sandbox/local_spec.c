@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -87,6 +88,10 @@ static int check_mount(const struct sandbox_mount *m, const char *home, uid_t ui
                        "cannot mount '%s'", m->host_path);
     }
     return state_check_passable(m->host_path, uid, err);
+}
+
+uid_t local_likely_uid(void) {
+    return geteuid() == 0 ? STATE_UID_FIRST : geteuid();
 }
 
 int local_check_spec(const struct sandbox_spec *spec, const char *home, uid_t uid,

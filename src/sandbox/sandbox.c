@@ -173,6 +173,10 @@ const char *sandbox_model_socket(const struct sandbox *s) {
     return s->ops->model_socket(s);
 }
 
+const json_t *sandbox_image_env(const struct sandbox *s) {
+    return s->ops->image_env ? s->ops->image_env(s) : NULL;
+}
+
 json_t *sandbox_isolation(const struct sandbox *s) {
     return s->ops->isolation(s);
 }

@@ -59,6 +59,8 @@ struct sandbox_spec {
     struct sandbox_limits limits;
     const struct sandbox_mount *mounts;
     size_t n_mounts;
+    const char *rootfs; /* The system inside, in place of the host's: a root folder or an OCI image
+                           layout. A restart keeps what create was given. NULL: the host's. */
     bool strict; /* Refuse (ERR_UNSUPPORTED) what can't be enforced, in place of reporting it. */
 };
 
@@ -94,6 +96,8 @@ void sandbox_output_deinit(struct sandbox_output *o);
 struct sandbox_backend {
     const char *name;
     int (*check)(struct err *err);
+    /* What can be said of a specification before anything is made; NULL: nothing. */
+    int (*check_create)(const struct sandbox_spec *spec, struct err *err);
     int (*create)(const struct sandbox_spec *spec, deadline_ms until, const struct cancel *cancel,
                   struct sandbox **out, struct err *err);
     /* Gives an array of {id, owner, run, rollout, created, alive}; NULL labels match all. */
@@ -169,6 +173,10 @@ int sandbox_limits_hit(struct sandbox *s, json_t **out, struct err *err) CHECK_R
  */
 json_t *sandbox_isolation(const struct sandbox *s);
 
+/* The environment that the rootfs's image asks for, an array of "NAME=value"; NULL: none. Commands
+ * that are not `clean` have it already. Borrowed. */
+const json_t *sandbox_image_env(const struct sandbox *s);
+
 /* Tears it down, with its home. May be called again and from any thread; every other call on it
  * then ends with ERR_LOST. sandbox_free kills too, if that was not done; it accepts NULL. */
 int sandbox_kill(struct sandbox *s, struct err *err);
@@ -192,6 +200,7 @@ struct sandbox_ops {
     const char *(*model_socket)(const struct sandbox *);
     json_t *(*isolation)(const struct sandbox *);
     int (*limits_hit)(struct sandbox *, json_t **, struct err *); /* NULL: it can't tell. */
+    const json_t *(*image_env)(const struct sandbox *);           /* NULL: there is no image. */
     int (*kill)(struct sandbox *, struct err *);
     void (*free)(struct sandbox *);
 };
