@@ -5,8 +5,8 @@
 bench.py BUILD [NAME] [--json]
 
 A program under bench/ prints one JSON object of numbers. `rollout` puts together what a rollout
-costs: {create_exec_p50_ms, create_exec_p99_ms, own_ms, gateway_start_ms}. `batch` runs a thousand at
-once (bench_batch.py). No NAME: all of them.
+costs: {create_exec_p50_ms, create_exec_p99_ms, create_exec_disk_p50_ms, own_ms, gateway_start_ms}.
+`batch` runs a thousand at once (bench_batch.py). No NAME: all of them.
 """
 import json
 import os
@@ -22,7 +22,8 @@ import bench_batch
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = "examples/binary_search"
 ROLLOUTS = 3  # The median of three; each takes some seconds, nearly all of them the agent's.
-ROLLOUT_FIELDS = ("create_exec_p50_ms", "create_exec_p99_ms", "own_ms", "gateway_start_ms")
+ROLLOUT_FIELDS = ("create_exec_p50_ms", "create_exec_p99_ms", "create_exec_disk_p50_ms", "own_ms",
+                  "gateway_start_ms")
 
 
 def programs(build):

@@ -14,6 +14,9 @@
 #define TEXT_BYTES 4096 /* /proc/N/status and smaps_rollup are below 2 KB. */
 #define BLOCK_BYTES 512 /* Of st_blocks, always. */
 
+/* ext4 refuses a write that does not fit as a whole: this may be left when programs see it full. */
+#define LAST_WRITE_BYTES (1u << 20)
+
 /* The number behind "\nNAME:", in the line's own unit. */
 static uint64_t field(const char *text, const char *name) {
     const char *at = strstr(text, name);
@@ -86,18 +89,19 @@ bool usage_processes(bool exact, struct usage_processes *out) {
     return true;
 }
 
-static bool is_full(const struct statvfs *st) {
-    return st->f_blocks > 0 && (st->f_bavail == 0 || (st->f_files > 0 && st->f_ffree == 0));
+static bool is_full(const struct statvfs *st, uint64_t rest) {
+    uint64_t available = (uint64_t)st->f_bavail * st->f_frsize;
+    return st->f_blocks > 0 && (available <= rest || (st->f_files > 0 && st->f_ffree == 0));
 }
 
 bool usage_is_full(int dir_fd) {
     struct statvfs st;
-    return fstatvfs(dir_fd, &st) == 0 && is_full(&st);
+    return fstatvfs(dir_fd, &st) == 0 && is_full(&st, LAST_WRITE_BYTES);
 }
 
 bool usage_path_is_full(const char *path) {
     struct statvfs st;
-    return statvfs(path, &st) == 0 && is_full(&st);
+    return statvfs(path, &st) == 0 && is_full(&st, 0);
 }
 
 static bool enter(struct usage_walk *w, int parent_fd, const char *name) {

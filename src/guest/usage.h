@@ -17,7 +17,7 @@ struct usage_processes {
 /* `exact` shares pages out among those that share them; it costs the kernel a walk of each map. */
 bool usage_processes(bool exact, struct usage_processes *out);
 
-/* Whether the file system of that folder has no block or no inode left. */
+/* Whether the disk of that folder, or that tmpfs, has no room or no inode left. */
 bool usage_is_full(int dir_fd);
 bool usage_path_is_full(const char *path);
 

@@ -223,5 +223,8 @@ int box_sweep(const char *state, const char *run, bool dry_run, unsigned *remove
         first = d->next;
         dead_free(d);
     }
+    if (!dry_run) {
+        cgroup_sweep();
+    }
     return result;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sandbox/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,12 +14,15 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "sandbox/box_scan.h"
 
+#define PREFIX "snaffle-"
 #define ROOT "/sys/fs/cgroup"
-#define PARENT_V2 ROOT "/snaffle" /* At the top, since a group that holds processes can't divide.  \
-                                   */
-#define LIST_MAX 65536            /* /proc/self/cgroup and the like: a line a controller. */
-#define REMOVE_TRIES 250          /* A group is busy for a moment after its last process. */
+#define PARENT_V2                                                                                  \
+    ROOT "/snaffle"      /* At the top, since a group that holds processes can't divide.           \
+                          */
+#define LIST_MAX 65536   /* /proc/self/cgroup and the like: a line a controller. */
+#define REMOVE_TRIES 250 /* A group is busy for a moment after its last process. */
 #define REMOVE_MS 2
 
 bool local_is_without(const char *mechanism) {
@@ -39,8 +43,15 @@ static int put_number(const char *group, const char *file, long long value) {
     return put(group, file, text);
 }
 
-/* Below our own group of that controller in version 1: what limits us limits our sandboxes. */
-static char *name_v1(const char *controller, const char *id) {
+/* "snaffle-PID.START-ID": the owner by its pid and when it began, which no other ever has. */
+static char *name_in(const char *parent, const char *id) {
+    unsigned long long start = 0;
+    (void)box_process_start(getpid(), &start);
+    return mem_printf("%s/" PREFIX "%d.%llu-%s", parent, (int)getpid(), start, id);
+}
+
+/* Our own group of that controller in version 1: what limits us limits our sandboxes. */
+static char *parent_v1(const char *controller) {
     AUTO_BUF struct buf text = {0};
     char word[32];
     snprintf(word, sizeof word, ":%s:", controller);
@@ -53,8 +64,17 @@ static char *name_v1(const char *controller, const char *id) {
     }
     line += strlen(word);
     size_t n = strcspn(line, "\n");
-    const char *slash = n > 0 && line[n - 1] == '/' ? "" : "/";
-    return mem_printf(ROOT "/%s%.*s%ssnaffle-%s", controller, (int)n, line, slash, id);
+    n -= n > 0 && line[n - 1] == '/';
+    return mem_printf(ROOT "/%s%.*s", controller, (int)n, line);
+}
+
+static char *name_v1(const char *controller, const char *id) {
+    AUTO_FREE char *parent = parent_v1(controller);
+    return parent ? name_in(parent, id) : NULL;
+}
+
+static bool is_v2(void) {
+    return file_exists(ROOT "/cgroup.controllers");
 }
 
 int cgroup_name(const char *id, struct cgroup *out, struct err *err) {
@@ -62,13 +82,13 @@ int cgroup_name(const char *id, struct cgroup *out, struct err *err) {
     if (geteuid() != 0 || local_is_without("cgroup")) {
         return 0;
     }
-    out->is_v2 = file_exists(ROOT "/cgroup.controllers");
+    out->is_v2 = is_v2();
     if (!out->is_v2) {
         out->memory = name_v1("memory", id);
         out->pids = name_v1("pids", id);
         return 0; /* Which controllers there are is the machine's affair. */
     }
-    out->memory = mem_printf(PARENT_V2 "/snaffle-%s", id);
+    out->memory = name_in(PARENT_V2, id);
     out->pids = out->memory ? mem_strdup(out->memory) : NULL;
     return out->pids ? 0 : err_set(err, ERR_NOMEM, "out of memory");
 }
@@ -189,6 +209,51 @@ void cgroup_remove(struct cgroup *g) {
     }
     g->has_memory = false;
     g->has_pids = false;
+}
+
+/* Whether the name is that of a sandbox whose owner lives no more. */
+static bool is_orphan(const char *name) {
+    unsigned long long pid = 0;
+    unsigned long long start = 0;
+    unsigned long long now = 0;
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) {
+        return false;
+    }
+    const char *of_pid = name + strlen(PREFIX);
+    const char *of_start = of_pid + strcspn(of_pid, ".");
+    size_t n = *of_start ? strcspn(of_start + 1, "-") : 0;
+    if (!sv_parse_u64((struct sv){of_pid, (size_t)(of_start - of_pid)}, INT32_MAX, &pid) ||
+        !sv_parse_u64((struct sv){of_start + 1, n}, ~0ull, &start)) {
+        return false;
+    }
+    return box_process_start((pid_t)pid, &now) < 0 || now != start;
+}
+
+static void sweep_in(const char *parent) {
+    DIR *d = parent ? opendir(parent) : NULL;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (is_orphan(e->d_name)) {
+            (void)unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+        }
+    }
+    if (d) {
+        closedir(d);
+    }
+}
+
+void cgroup_sweep(void) {
+    if (geteuid() != 0) {
+        return;
+    }
+    if (is_v2()) {
+        sweep_in(PARENT_V2);
+        return;
+    }
+    static const char *const controllers[] = {"memory", "pids"};
+    for (size_t i = 0; i < ARRAY_LEN(controllers); i++) {
+        AUTO_FREE char *parent = parent_v1(controllers[i]);
+        sweep_in(parent);
+    }
 }
 
 void cgroup_deinit(struct cgroup *g) {

@@ -24,7 +24,7 @@ struct cgroup {
  * other machines get. */
 bool local_is_without(const char *mechanism);
 
-/* Where the groups would stand; makes nothing. */
+/* Where the groups would stand; makes nothing. The names tell the owner: this process. */
 int cgroup_name(const char *id, struct cgroup *out, struct err *err) CHECK_RESULT;
 
 /* The paths as an array of strings, for a record. NULL when there is no memory. */
@@ -44,6 +44,10 @@ unsigned long long cgroup_counter(const char *text, const char *name);
 /* Every process in it must be dead. A missing group is success. */
 int cgroup_remove_path(const char *path, struct err *err);
 void cgroup_remove(struct cgroup *g);
+
+/* Removes the groups of owners that are dead, whatever has become of their state folders. One that
+ * still holds processes stays. */
+void cgroup_sweep(void);
 void cgroup_deinit(struct cgroup *g);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -117,6 +118,66 @@ static void an_owner_killed_outright_leaves_no_process_and_a_sweep_the_rest(void
     contract_end(live);
 }
 
+/* How many names in `folder` hold `word`. */
+static int names_in(const char *folder, const char *word) {
+    int n = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        n += strstr(e->d_name, word) != NULL;
+    }
+    if (d) {
+        closedir(d);
+    }
+    return n;
+}
+
+/* Loop devices whose file stands, or stood, in our state folder. */
+static int loop_devices(void) {
+    int n = 0;
+    DIR *d = opendir("/sys/block");
+    for (struct dirent *e; d && (e = readdir(d));) {
+        AUTO_BUF struct buf file = {0};
+        AUTO_FREE char *path = mem_printf("/sys/block/%s/loop/backing_file", e->d_name);
+        n += file_read(path, 65536, &file, NULL) == 0 &&
+             strstr(buf_cstr(&file), world_state()) != NULL;
+    }
+    if (d) {
+        closedir(d);
+    }
+    return n;
+}
+
+static void no_group_and_no_device_of_a_dead_owner_is_left(void **state) {
+    (void)state;
+    contract_shared();
+    int living = loop_devices();
+    for (int i = 0; i < 10; i++) {
+        int said = -1;
+        char word[256] = {0};
+        char owner_name[64];
+        pid_t owner = start_owner(&said);
+        snprintf(owner_name, sizeof owner_name, "snaffle-%d.", (int)owner);
+        if (i % 2 == 0) {
+            assert_true(read(said, word, sizeof word - 1) > 0);
+        } else {
+            clock_sleep_ms(4 + 2 * i);
+        }
+        close(said);
+        kill_owner(owner);
+        deadline_ms until = deadline_in_s(PATIENCE_S);
+        static const char *const groups[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids",
+                                             "/sys/fs/cgroup/snaffle"};
+        for (int left = 1; left > 0;) {
+            assert_false(deadline_passed(until));
+            sweep(NULL, false);
+            left = loop_devices() - living;
+            for (size_t k = 0; k < ARRAY_LEN(groups); k++) {
+                left += names_in(groups[k], owner_name);
+            }
+        }
+    }
+}
+
 static json_t *dead_ones(void) {
     struct err err = {0};
     json_t *list = NULL;
@@ -152,6 +213,7 @@ static void an_owner_killed_in_the_middle_of_making_one_leaves_no_process(void *
 
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test(an_owner_killed_outright_leaves_no_process_and_a_sweep_the_rest),
+    cmocka_unit_test(no_group_and_no_device_of_a_dead_owner_is_left),
     cmocka_unit_test(an_owner_killed_in_the_middle_of_making_one_leaves_no_process),
 };
 

@@ -123,12 +123,14 @@ static void what_a_killed_program_left_is_not_held_against_the_next(void **state
 static void many_small_files_fill_a_home_too(void **state) {
     (void)state;
     struct sandbox *s = make((struct sandbox_limits){.disk_mb = 16});
-    if (!is_enforced(s, "disk")) {
-        contract_end(s);
-        skip_because("a counted home has no limit on empty files");
+    const char *fill = "for i in $(seq 6000); do : >f$i || exit 7; done 2>/dev/null";
+    if (is_enforced(s, "disk")) {
+        assert_int_equal(exit_of(s, fill), 7);
+        assert_string_equal(hits(s), "disk");
+    } else { /* Only bytes are counted. */
+        assert_int_equal(exit_of(s, fill), 0);
+        assert_string_equal(hits(s), "");
     }
-    assert_int_equal(exit_of(s, "i=0; while : >f$i; do i=$((i+1)); done 2>/dev/null; exit 7"), 7);
-    assert_string_equal(hits(s), "disk");
     assert_string_equal(contract_says(s, "rm f*; : >f; ls"), "f\n");
     contract_end(s);
 }
@@ -153,6 +155,17 @@ static void as_many_processes_as_may_run_are_named(void **state) {
     sandbox_job_free(job);
     assert_string_equal(hits(s), "processes");
     assert_string_equal(contract_says(s, "echo alive"), "alive\n");
+    contract_end(s);
+}
+
+/* All of it at once, which ext4 refuses while a little is left. */
+static void one_large_write_fills_a_home_too(void **state) {
+    (void)state;
+    struct sandbox *s = make((struct sandbox_limits){.disk_mb = 100});
+    int code =
+        exit_of(s, "dd if=/dev/zero of=f bs=1M count=150 2>/dev/null; r=$?; sleep 3; exit $r");
+    assert_int_equal(code, is_enforced(s, "disk") ? 1 : 137);
+    assert_string_equal(hits(s), "disk");
     contract_end(s);
 }
 
@@ -228,6 +241,7 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(what_a_killed_program_left_is_not_held_against_the_next),
     cmocka_unit_test(many_small_files_fill_a_home_too),
     cmocka_unit_test(as_many_processes_as_may_run_are_named),
+    cmocka_unit_test(one_large_write_fills_a_home_too),
     cmocka_unit_test(a_restart_keeps_the_home_and_what_was_hit),
     cmocka_unit_test(the_host_sees_no_mount_of_a_sandbox),
     cmocka_unit_test(strict_is_content_where_the_kernel_holds_all),
