@@ -109,12 +109,17 @@ def start_long(folder, model, name):
     process = subprocess.Popen(  # pylint: disable=consider-using-with
         [harness.PROGRAM, "run", str(EXAMPLE), *model.arguments, "--run", name, "--rollout", "r"],
         cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    journal = folder / "runs" / name / "journal"
+    await_call(process, folder / "runs" / name / "journal")
+    return process
+
+
+def await_call(process, journal):
+    """Waits until an agent's call stands in the journal."""
     for _ in range(600):
         if process.poll() is not None:
             raise AssertionError(f"it ended early: {process.communicate()}")
         if any(p.stat().st_size > 2000 for p in journal.rglob("*.log")):
-            return process
+            return
         time.sleep(0.1)
     process.kill()
     raise AssertionError("the agent made no call in 60 s")
@@ -156,7 +161,61 @@ def two_interrupts_tear_down_at_once():
     equal(sandboxes_of("cli-twice"), [], "sandboxes left")
 
 
+def batch_tasks(folder):
+    """Two tasks, made from the example; the path of their file."""
+    task = json.loads((EXAMPLE / "task.json").read_text())
+    path = folder / "tasks.jsonl"
+    path.write_text("".join(json.dumps({**task, "task_id": name, "metadata": {"level": level}}) + "\n"
+                            for name, level in (("one", "easy"), ("two", "easy"), ("no", "hard"))))
+    return path
+
+
+def a_batch_runs_each_task_and_goes_on_without_repeats():
+    need_agent()
+    folder = pathlib.Path(tempfile.mkdtemp(dir=harness.SCRATCH.name))
+    arguments = [str(batch_tasks(folder)), "-n", "2", "--where", "metadata.level=easy", "--run",
+                 "cli-batch"]
+    with Model(EXAMPLE / "model_script.json") as model:
+        ran = snaffle("batch", *arguments, *model.arguments, "--concurrency", "2", folder=folder)
+        equal(ran.code, 0, ran.err)
+        for part in ("4 of 2 tasks: 4 ok, 0 failed", "mean 1.000 of 4", "pass@2 1.000",
+                     "rollouts a minute", "runs/cli-batch"):
+            holds(ran.out, part)
+        holds(ran.err, "two-1: ok, reward 1.00")
+        again = snaffle("batch", *arguments, *model.arguments, folder=folder)
+        equal(again.code, 2, again.err)
+        holds(again.err, "--resume goes on with it")
+        kept = snaffle("batch", *arguments, *model.arguments, "--resume", "--json", "--quiet",
+                       folder=folder)
+    equal((kept.code, kept.err), (0, ""))
+    whole = json.loads(kept.out)
+    equal((whole["totals"]["kept"], whole["totals"]["ok"]), (4, 4))
+    equal([r["rollout"] for r in whole["rollouts"]], ["one-0", "one-1", "two-0", "two-1"])
+    rows = json.loads(snaffle("ls", "--json", "--group", "one", folder=folder, check=True).out)
+    equal(sorted(r["rollout"] for r in rows), ["one-0", "one-1"])
+    equal(sandboxes_of("cli-batch"), [], "sandboxes left")
+
+
+def an_interrupted_batch_begins_no_more_and_exits_130():
+    need_agent()
+    folder = pathlib.Path(tempfile.mkdtemp(dir=harness.SCRATCH.name))
+    with Model(hanging_script(folder)) as model:
+        process = subprocess.Popen(  # pylint: disable=consider-using-with
+            [harness.PROGRAM, "batch", str(batch_tasks(folder)), *model.arguments, "--run",
+             "cli-stop", "--concurrency", "1", "--json"],
+            cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        await_call(process, folder / "runs/cli-stop/journal")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    equal(process.returncode, 130, err)
+    totals = json.loads(out)["totals"]
+    equal((totals["cancelled"], totals["not_started"]), (1, 2))
+    equal(sandboxes_of("cli-stop"), [], "sandboxes left")
+
+
 CASES = [(f.__name__, f) for f in (
+    a_batch_runs_each_task_and_goes_on_without_repeats,
+    an_interrupted_batch_begins_no_more_and_exits_130,
     a_rollout_is_run_and_every_command_shows_it, json_prints_the_result_and_nothing_else,
     a_failed_rollout_exits_1, an_interrupt_stops_the_agent_collects_and_exits_130,
     two_interrupts_tear_down_at_once)]
