@@ -80,19 +80,21 @@ static void clear(struct buf *b) {
 
 /* Keeps the buffers, forgets all else. */
 static void reset(struct call *c) {
-    struct buf *const bufs[] = {
-        &c->head,           &c->fields,       &c->reason,       &c->out,      &c->held,
-        &c->answer,         &c->raw,          &c->rewrite.text, &c->rec.head, &c->rec.texts,
-        &c->rewrite.values, &c->redact.carry, &c->redact.out};
+    struct buf *const bufs[] = {&c->head,         &c->fields,    &c->reason,    &c->out,
+                                &c->held,         &c->answer,    &c->raw,       &c->plain,
+                                &c->rewrite.text, &c->rec.head,  &c->rec.texts, &c->rewrite.values,
+                                &c->redact.carry, &c->redact.out};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
         clear(bufs[i]);
     }
     capture_reset(&c->capture);
     sse_reset(&c->sse);
+    decode_free(c->decode);
     struct call kept = {
         .rewrite = {.splice = c->rewrite.splice,
                     .text = c->rewrite.text,
                     .values = c->rewrite.values},
+        .plain = c->plain,
         .head = c->head,
         .fields = c->fields,
         .reason = c->reason,
@@ -114,9 +116,9 @@ void call_free_spare(struct gateway *g) {
     while (g->spare_calls) {
         struct call *c = g->spare_calls;
         g->spare_calls = c->next;
-        struct buf *const bufs[] = {&c->head, &c->fields,       &c->reason,
-                                    &c->out,  &c->held,         &c->answer,
-                                    &c->raw,  &c->redact.carry, &c->redact.out};
+        struct buf *const bufs[] = {&c->head,         &c->fields,    &c->reason, &c->out,
+                                    &c->held,         &c->answer,    &c->raw,    &c->plain,
+                                    &c->redact.carry, &c->redact.out};
         for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
             buf_deinit(bufs[i]);
         }
@@ -180,10 +182,24 @@ void call_go(struct call *c) {
     }
 }
 
-/* A compressed body is passed on as it is. */
-static bool is_readable(struct exchange *x) {
-    struct sv encoding = http1_get(exchange_head(x), SV("Content-Encoding"));
-    return encoding.n == 0 || sv_eq_nocase(encoding, SV("identity"));
+/* Gives what the agent's body says. 1: it can be read; 0: its coding is not known here or broken,
+ * so that the engine shall see it as it is. ERR_LIMIT, ERR_NOMEM. */
+static int decode_body(struct exchange *x, struct buf *plain, struct sv *text, struct err *err) {
+    struct decode *d;
+    *text = exchange_body(x);
+    int rc = decode_new(exchange_head(x), DECODE_REQUEST_MAX, &d, err);
+    if (rc == 0) {
+        return 1;
+    }
+    if (rc > 0) {
+        rc = decode_whole(d, *text, plain, err);
+        decode_free(d);
+    }
+    if (rc == 0) {
+        *text = buf_sv(plain);
+        return 1;
+    }
+    return rc == ERR_LIMIT || rc == ERR_NOMEM ? rc : 0;
 }
 
 static bool is_refused(struct gateway_session *s, struct exchange *x) {
@@ -201,25 +217,41 @@ static bool is_refused(struct gateway_session *s, struct exchange *x) {
     return true;
 }
 
+/* The request's spans stay where they are: the buffer only changes hands. */
+static void keep_text(struct call *c, const struct request *request, struct buf *plain) {
+    c->request = *request;
+    c->agent_text = request->text;
+    if (plain->len > 0) {
+        buf_deinit(&c->plain);
+        c->plain = *plain;
+        *plain = (struct buf){0};
+    }
+}
+
 void call_begin(struct gateway_session *s, struct exchange *x) {
     static const struct sv invalid = {"{\"error\":\"invalid json body\"}", 29};
-    struct request request = {.text = exchange_body(x)};
-    bool readable = is_readable(x);
+    AUTO_BUF struct buf plain = {0};
+    struct request request = {0};
+    struct err e = {0};
     if (is_refused(s, x)) {
         return;
     }
-    if (readable && request_parse(&request, exchange_body(x), NULL) < 0) {
+    int readable = decode_body(x, &plain, &request.text, &e);
+    if (readable < 0) {
+        exchange_reply_err(x, &e);
+        return;
+    }
+    if (readable && request_parse(&request, request.text, NULL) < 0) {
         exchange_reply(x, 400, SV("application/json"), invalid);
         return;
     }
     struct call *c = new_call(s, x);
     if (!c) {
-        struct err e = {0};
         err_set(&e, ERR_NOMEM, "out of memory");
         exchange_reply_err(x, &e);
         return;
     }
-    c->request = request;
+    keep_text(c, &request, &plain);
     c->number = ++s->stats.calls;
     c->record = s->record;
     c->edits = s->edits && readable;

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "gateway/capture.h"
 #include "gateway/chunk.h"
+#include "gateway/decode.h"
 #include "gateway/record.h"
 #include "gateway/redact.h"
 #include "gateway/request.h"
@@ -59,7 +60,9 @@ struct call {
     bool has_tools;
 
     /* The request. */
-    struct sv agent_body;
+    struct sv agent_body; /* As it came. */
+    struct buf plain;     /* Decoded, when it came encoded. */
+    struct sv agent_text; /* What it says: one of the two. */
     struct request request;
     struct rewrite rewrite;
     struct buf head; /* Of the request to the engine. */
@@ -74,8 +77,10 @@ struct call {
     struct buf fields; /* End-to-end field lines of the engine's head. */
     struct buf reason;
     bool has_length;
-    bool is_encoded;
-    bool until_close; /* The engine's framing has no end of its own. */
+    struct decode *decode; /* The engine encoded its answer. */
+    bool copies;           /* Encoded bytes go on as they are; only a copy is decoded. */
+    bool is_unreadable;    /* An encoded answer that can't be decoded. */
+    bool until_close;      /* The engine's framing has no end of its own. */
     uint64_t length;
     struct restore_plan plan;
     bool restores;
@@ -126,17 +131,27 @@ void call_release(struct call *c);
 void call_ask(struct call *c);
 extern const struct upstream_events call_upstream_events;
 
+/* Takes what the engine's answer says, decoded, and covers the key in it. */
+int call_take_plain(struct call *c, struct sv plain, struct err *err) CHECK_RESULT;
+
 /* call_intent.c: then call_ask, or the agent gets an error. */
 void call_write_intent(struct call *c);
 void call_refuse_unrecorded(struct call *c);
 
-/* call_stream.c. Negative: the call was failed, and may be gone. */
-int call_stream_body(struct call *c, struct sv payload);
+/* call_decode.c: an answer that came encoded though it was asked for plain. */
+void call_decode_begin(struct call *c, const struct http1_head *head);
+int call_decode_body(struct call *c, struct sv payload, struct err *err) CHECK_RESULT;
+int call_decode_end(struct call *c, struct err *err) CHECK_RESULT;
+
+/* call_stream.c */
+int call_stream_body(struct call *c, struct sv payload, struct err *err) CHECK_RESULT;
+int call_stream_pass(struct call *c, struct sv payload) CHECK_RESULT; /* Unread. */
 int call_stream_end(struct call *c) CHECK_RESULT; /* What is left in the splitter. */
 void call_stream_error(struct call *c);
 
-/* call_whole.c, the same. */
-int call_whole_body(struct call *c, struct sv payload);
+/* call_whole.c */
+int call_whole_body(struct call *c, struct sv payload, struct err *err) CHECK_RESULT;
+int call_whole_pass(struct call *c, struct sv payload) CHECK_RESULT; /* Unread, to the agent. */
 int call_whole_end(struct call *c) CHECK_RESULT;
 
 /* call_reply.c: the agent's side. */

@@ -2,18 +2,24 @@
 /* The engine's side of a call: the request's head, and what is made of the answer's. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "gateway/call.h"
 
 static int put_head(struct call *c, struct sv body, struct err *err) {
     /* The key is ours, and an answer must come plain to be read. Expect was answered here. */
-    static const char *const drop[] = {"Host", "Authorization", "Accept-Encoding", "Expect", NULL};
+    static const char *const drop[] = {"Host",   "Authorization",    "Accept-Encoding",
+                                       "Expect", "Content-Encoding", NULL};
+    static const char *const drop_encoded[] = {"Host", "Authorization", "Accept-Encoding", "Expect",
+                                               NULL};
     const struct gateway_session *s = c->session;
     struct buf *out = &c->head;
     buf_reset(out);
     const char *target = c->is_models ? s->models_target : s->chat_target;
     int rc = http1_put_request(out, c->is_models ? SV("GET") : SV("POST"), sv_from(target), err);
     rc = rc < 0 ? rc : http1_put_field(out, SV("Host"), sv_from(s->host_field), err);
-    rc = rc < 0 ? rc : http1_put_end_to_end(out, exchange_head(c->x), drop, err);
+    rc = rc < 0 ? rc
+                : http1_put_end_to_end(out, exchange_head(c->x),
+                                       c->rewrite.n_edits > 0 ? drop : drop_encoded, err);
     rc = rc < 0 ? rc : http1_put_field(out, SV("Accept-Encoding"), SV("identity"), err);
     if (rc == 0 && s->api_key) {
         AUTO_BUF struct buf value = {0};
@@ -72,7 +78,7 @@ static enum call_mode mode_for(const struct call *c, const struct http1_head *he
     if ((c->status == 400 || c->status == 422) && rewrite_injects(&c->rewrite)) {
         return MODE_PROBE;
     }
-    if (c->status >= 400 || c->is_encoded) {
+    if (c->status >= 400 || c->is_unreadable) {
         return MODE_PASS;
     }
     if (is_event_stream(head)) {
@@ -82,9 +88,8 @@ static enum call_mode mode_for(const struct call *c, const struct http1_head *he
 }
 
 static int take_head(struct call *c, const struct http1_head *head, struct err *err) {
-    struct sv encoding = http1_get(head, SV("Content-Encoding"));
+    static const char *const drop[] = {"Content-Encoding", NULL};
     c->status = head->status;
-    c->is_encoded = encoding.n > 0 && !sv_eq_nocase(encoding, SV("identity"));
     c->plan = (struct restore_plan){
         .engine = engine_from(c, head),
         .logprobs = c->rewrite.logprobs,
@@ -96,11 +101,14 @@ static int take_head(struct call *c, const struct http1_head *head, struct err *
     c->has_length = head->has_length;
     c->length = head->content_length;
     c->until_close = !head->has_length && !head->chunked;
+    call_decode_begin(c, head);
     c->mode = mode_for(c, head);
     buf_reset(&c->reason);
     buf_reset(&c->fields);
     int rc = buf_add_sv(&c->reason, head->reason);
-    rc = rc < 0 ? rc : http1_put_end_to_end(&c->fields, head, NULL, err);
+    rc = rc < 0
+             ? rc
+             : http1_put_end_to_end(&c->fields, head, c->decode && !c->copies ? drop : NULL, err);
     redact_text(c->redact.key, c->reason.data, c->reason.len);
     redact_text(c->redact.key, c->fields.data, c->fields.len);
     return rc;
@@ -133,38 +141,42 @@ static int keep_raw(struct call *c, struct sv payload) {
     return buf_add_sv(&c->raw, payload);
 }
 
-/* Negative: the call was failed, and may be gone. */
-static int take_body(struct call *c, struct sv payload) {
-    if (keep_raw(c, payload) < 0) {
+static int take_shown(struct call *c, struct sv shown, struct err *err) {
+    if (keep_raw(c, shown) < 0) {
         c->answer_too_big = true; /* Kept for looking at; the call does not hang on it. */
     }
     if (c->mode != MODE_STREAM) {
-        return call_whole_body(c, payload);
+        return call_whole_body(c, shown, err);
     }
     if (c->record || c->restores) {
-        return call_stream_body(c, payload);
+        return call_stream_body(c, shown, err);
     }
-    int rc = buf_add_sv(&c->out, payload);
-    if (rc < 0) {
-        call_abort(c);
+    return buf_add_sv(&c->out, shown) < 0 ? err_set(err, ERR_NOMEM, "out of memory") : 0;
+}
+
+int call_take_plain(struct call *c, struct sv plain, struct err *err) {
+    struct sv shown;
+    if (redact_feed(&c->redact, plain, &shown) < 0) {
+        return err_set(err, ERR_NOMEM, "out of memory");
     }
-    return rc;
+    return shown.n > 0 ? take_shown(c, shown, err) : 0;
 }
 
 static void on_body(void *arg, struct sv payload) {
     struct call *c = arg;
-    struct sv shown;
-    if (redact_feed(&c->redact, payload, &shown) < 0) {
-        call_abort(c);
-    } else if (shown.n > 0) {
-        (void)take_body(c, shown);
+    struct err e = {0};
+    int rc = c->decode ? call_decode_body(c, payload, &e) : call_take_plain(c, payload, &e);
+    if (rc < 0) {
+        upstream_cancel(c->up);
+        c->up = NULL;
+        call_fail(c, END_UPSTREAM_ABORT, &e);
     }
 }
 
 /* What might have become the key, and did not. */
-static int take_rest(struct call *c) {
+static int take_rest(struct call *c, struct err *err) {
     struct sv rest = redact_end(&c->redact);
-    return rest.n > 0 ? take_body(c, rest) : 0;
+    return rest.n > 0 ? take_shown(c, rest, err) : 0;
 }
 
 static void on_flush(void *arg) {
@@ -190,6 +202,7 @@ static bool asks_again(struct call *c) {
     c->status = 0;
     c->mode = MODE_NONE;
     c->first_us = 0;
+    decode_free(TAKE(c->decode));
     buf_reset(&c->answer);
     buf_reset(&c->raw);
     return true;
@@ -197,24 +210,25 @@ static bool asks_again(struct call *c) {
 
 /* A stream whose framing has no end of its own, and that stopped in the middle. */
 static bool is_cut_off(const struct call *c) {
-    return c->until_close && c->mode == MODE_STREAM && (c->record || c->restores) && !c->saw_done &&
-           c->capture.n_finished < c->n_choices;
+    return c->until_close && c->mode == MODE_STREAM && !c->is_unreadable &&
+           (c->record || c->restores) && !c->saw_done && c->capture.n_finished < c->n_choices;
 }
 
 static void on_end(void *arg) {
     struct call *c = arg;
     c->up = NULL;
-    if (take_rest(c) < 0) {
-        return;
-    }
-    if (asks_again(c)) {
+    struct err e = {0};
+    int rc = c->decode ? call_decode_end(c, &e) : 0;
+    rc = rc < 0 ? rc : take_rest(c, &e);
+    if (rc == 0 && asks_again(c)) {
         call_go(c);
         return;
     }
-    struct err e = {0};
-    int rc = c->mode == MODE_STREAM ? call_stream_end(c) : call_whole_end(c);
+    if (rc == 0) {
+        rc = c->mode == MODE_STREAM ? call_stream_end(c) : call_whole_end(c);
+        rc = rc < 0 ? err_set(&e, rc, "cannot read the engine's answer: %s", err_name(rc)) : 0;
+    }
     if (rc < 0) {
-        err_set(&e, rc, "cannot read the engine's answer: %s", err_name(rc));
         call_fail(c, END_UPSTREAM_ABORT, &e);
     } else if (is_cut_off(c)) {
         err_set(&e, ERR_CLOSED, "the engine's stream broke off");
@@ -229,8 +243,9 @@ static void on_end(void *arg) {
 static void on_fail(void *arg, const struct err *err) {
     struct call *c = arg;
     c->up = NULL;
-    if (take_rest(c) < 0) {
-        return;
+    struct err e = {0};
+    if (take_rest(c, &e) < 0) {
+        err = &e;
     }
     call_fail(c, c->mode == MODE_NONE ? END_ERROR : END_UPSTREAM_ABORT, err);
 }

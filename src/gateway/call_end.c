@@ -45,7 +45,7 @@ static void get_facts(const struct call *c, bool tail_open, struct record_facts 
         .ttft_s = c->first_us ? (double)(c->first_us - c->asked_us) / 1e6 : -1,
         .engine = engine_of(c),
         .tail_open = tail_open,
-        .encoded = c->is_encoded,
+        .encoded = c->is_unreadable,
         .answer_too_big = c->answer_too_big,
     };
     if (c->status >= 400) {

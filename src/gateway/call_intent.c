@@ -78,7 +78,7 @@ void call_write_intent(struct call *c) {
         .type = JOURNAL_INTENT,
         .session = sv_from(c->session->name),
         .call = c->number,
-        .parts = {{SV("agent_body"), c->agent_body}},
+        .parts = {{SV("agent_body"), c->agent_text}},
         .n_parts = 1,
     };
     if (c->rewrite.n_edits > 0) {

@@ -24,8 +24,12 @@ static void hold(struct call *c) {
     }
 }
 
+int call_stream_pass(struct call *c, struct sv payload) {
+    return buf_add_sv(c->is_holding ? &c->held : &c->out, payload);
+}
+
 static int send_on(struct call *c, struct sv bytes) {
-    return buf_add_sv(c->is_holding ? &c->held : &c->out, bytes);
+    return c->copies ? 0 : call_stream_pass(c, bytes);
 }
 
 /* An event of several data lines: its fields stay, its data lines are made anew. */
@@ -99,22 +103,15 @@ static int take_event(struct call *c, const struct sse_event *event) {
     return take_chunk(c, event);
 }
 
-int call_stream_body(struct call *c, struct sv payload) {
+int call_stream_body(struct call *c, struct sv payload, struct err *err) {
     struct sse_event event;
-    struct err e = {0};
     size_t used;
     int rc = 0;
-    while (rc == 0 && (rc = sse_feed(&c->sse, payload, &used, &event, &e)) > 0) {
+    while (rc == 0 && (rc = sse_feed(&c->sse, payload, &used, &event, err)) > 0) {
         payload = sv_cut(payload, used);
         rc = take_event(c, &event);
     }
-    if (rc < 0) {
-        err_wrap(&e, "cannot take the engine's event");
-        upstream_cancel(c->up);
-        c->up = NULL;
-        call_fail(c, END_UPSTREAM_ABORT, &e);
-    }
-    return rc;
+    return rc < 0 ? err_set(err, rc, "cannot take the engine's event: %s", err_name(rc)) : 0;
 }
 
 int call_stream_end(struct call *c) {

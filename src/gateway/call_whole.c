@@ -16,8 +16,9 @@ static int keep(struct call *c, struct sv payload) {
     return buf_add_sv(&c->answer, payload);
 }
 
-static int pass(struct call *c, struct sv payload) {
-    if (!c->record) {
+/* But for the last byte. */
+int call_whole_pass(struct call *c, struct sv payload) {
+    if (!c->record || payload.n == 0) {
         return buf_add_sv(&c->out, payload);
     }
     int rc = buf_add_sv(&c->out, buf_sv(&c->held));
@@ -32,7 +33,7 @@ static int give_up(struct call *c) {
     c->mode = MODE_PASS;
     c->restores = false;
     reply_start(c, c->has_length, c->length);
-    return pass(c, buf_sv(&c->answer));
+    return call_whole_pass(c, buf_sv(&c->answer));
 }
 
 static int collect(struct call *c, struct sv payload) {
@@ -42,10 +43,10 @@ static int collect(struct call *c, struct sv payload) {
     }
     int rc = c->answer.len > 0 ? give_up(c) : 0;
     rc = rc < 0 ? rc : keep(c, payload);
-    return rc < 0 ? rc : pass(c, payload);
+    return rc < 0 ? rc : call_whole_pass(c, payload);
 }
 
-int call_whole_body(struct call *c, struct sv payload) {
+int call_whole_body(struct call *c, struct sv payload, struct err *err) {
     int rc;
     if (payload.n == 0) {
         return 0;
@@ -55,18 +56,11 @@ int call_whole_body(struct call *c, struct sv payload) {
     }
     if (c->mode == MODE_PASS) {
         rc = keep(c, payload);
-        rc = rc < 0 ? rc : pass(c, payload);
+        rc = rc < 0 || c->copies ? rc : call_whole_pass(c, payload);
     } else {
         rc = collect(c, payload);
     }
-    if (rc < 0) {
-        struct err e = {0};
-        err_set(&e, rc, "cannot keep the engine's answer: %s", err_name(rc));
-        upstream_cancel(c->up);
-        c->up = NULL;
-        call_fail(c, END_UPSTREAM_ABORT, &e);
-    }
-    return rc;
+    return rc < 0 ? err_set(err, rc, "cannot keep the engine's answer: %s", err_name(rc)) : 0;
 }
 
 /* Reads the answer for the record; with edits, puts it right for the agent. */
@@ -86,7 +80,7 @@ static int read_answer(struct call *c) {
 }
 
 int call_whole_end(struct call *c) {
-    if (c->status < 400 && !c->is_encoded && !c->answer_too_big && !c->is_models) {
+    if (c->status < 400 && !c->is_unreadable && !c->answer_too_big && !c->is_models) {
         return read_answer(c);
     }
     return c->mode == MODE_PASS ? 0 : buf_add_sv(&c->held, buf_sv(&c->answer));

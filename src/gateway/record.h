@@ -24,7 +24,7 @@ struct record_facts {
     struct sv upstream_error; /* Raw text; empty: none. */
     const char *engine;       /* NULL: not known. */
     bool tail_open;
-    bool encoded;        /* The engine compressed its answer although it was not asked to. */
+    bool encoded;        /* The engine encoded its answer, and it could not be decoded. */
     bool answer_too_big; /* A whole answer that was passed on unread. */
 };
 
