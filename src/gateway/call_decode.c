@@ -6,13 +6,13 @@
 
 void call_decode_begin(struct call *c, const struct http1_head *head) {
     c->is_unreadable = c->copies = false;
-    if (c->is_models || !(c->record || c->restores)) {
+    /* An error may quote the key, which can only be covered in what is decoded. */
+    bool may_quote = c->status >= 400 && c->session->api_key;
+    if (c->is_models || !(c->record || c->restores || may_quote)) {
         return; /* Nothing is read. */
     }
     c->is_unreadable = decode_new(head, DECODE_ANSWER_MAX, &c->decode, NULL) < 0;
-    /* An error may quote the key, which can only be covered in what is decoded. */
-    bool may_pass = c->status < 400 || !c->session->api_key;
-    c->copies = c->decode && !c->restores && may_pass;
+    c->copies = c->decode && !c->restores && !may_quote;
     if (c->decode && !c->copies) {
         c->has_length = false; /* It was that of the encoded bytes. */
     }

@@ -302,6 +302,29 @@ static void an_encoded_refusal_is_understood(void **state) {
     script_deinit(&s);
 }
 
+static void with_a_long_key(struct gateway_session_options *o) {
+    o->edits = false;
+    o->api_key = "sk-0123456789abcdef";
+}
+
+static void the_key_is_covered_in_an_encoded_error_too(void **state) {
+    AUTO_BUF struct buf body = {0};
+    struct fixture f;
+    (void)state;
+    gzip((const char *const[]){"{\"error\":\"no key 'sk-0123456789abcdef'\"}", NULL}, &body);
+    struct script s = {.type = "application/json", .body = &body, .step = 3, .status = 401};
+    fixture_open(&f, answer, &s, with_a_long_key);
+    struct answer a = fixture_call(&f, REQUEST);
+    assert_int_equal(a.status, 401);
+    assert_bytes(&a.body, SV("{\"error\":\"no key '*******************'\"}"));
+    struct recorded r = fixture_read(&f, 1);
+    assert_string_equal(text_of(r.result, "upstream_error"), buf_cstr(&a.body));
+    recorded_deinit(&r);
+    answer_deinit(&a);
+    fixture_close(&f);
+    script_deinit(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_encoded_request_is_edited_and_goes_out_plain),
@@ -313,6 +336,7 @@ int main(void) {
         cmocka_unit_test(an_encoded_stream_comes_plain_with_edits_and_as_it_is_without),
         cmocka_unit_test(what_cannot_be_decoded_is_no_clean_end_with_edits_and_passes_without),
         cmocka_unit_test(an_encoded_refusal_is_understood),
+        cmocka_unit_test(the_key_is_covered_in_an_encoded_error_too),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
