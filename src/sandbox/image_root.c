@@ -23,8 +23,10 @@ static int failed(const char *path, struct err *err) {
     if (errno == ENOSYS) {
         return err_set(err, ERR_ENVIRONMENT, "a rootfs needs Linux 5.6 or newer (openat2)");
     }
-    return err_sys(err, errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_SYS, errno,
-                   "cannot open '%.200s' in the rootfs", path);
+    int code = errno == ENOENT || errno == ENOTDIR                          ? ERR_NOT_FOUND
+               : errno == EEXIST || errno == ELOOP || errno == ENAMETOOLONG ? ERR_INPUT
+                                                                            : ERR_SYS;
+    return err_sys(err, code, errno, "cannot open '%.200s' in the rootfs", path);
 }
 
 int image_root_open(int root, const char *path, int *out_fd, struct err *err) {
