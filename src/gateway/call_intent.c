@@ -73,7 +73,9 @@ static int put_head(const struct call *c, struct buf *head) {
 
 void call_write_intent(struct call *c) {
     AUTO_BUF struct buf head = {0};
+    AUTO_BUF struct buf splices = {0};
     struct err e = {0};
+    int rc = 0;
     struct journal_record r = {
         .type = JOURNAL_INTENT,
         .session = sv_from(c->session->name),
@@ -82,9 +84,10 @@ void call_write_intent(struct call *c) {
         .n_parts = 1,
     };
     if (c->rewrite.n_edits > 0) {
-        r.parts[r.n_parts++] = (struct journal_part){SV("sent_body"), buf_sv(&c->rewrite.text)};
+        rc = rewrite_put_splices(&c->rewrite, c->agent_text, &splices);
+        r.parts[r.n_parts++] = (struct journal_part){SV("splices"), buf_sv(&splices)};
     }
-    int rc = put_head(c, &head);
+    rc = rc < 0 ? rc : put_head(c, &head);
     if (rc == 0) {
         r.head = buf_sv(&head);
         c->journal_pending = true;

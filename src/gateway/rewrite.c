@@ -302,3 +302,14 @@ int rewrite_put_edits(const struct rewrite *w, struct buf *out) {
     }
     return rc;
 }
+
+int rewrite_put_splices(const struct rewrite *w, struct sv text, struct buf *out) {
+    int rc = buf_addc(out, '[');
+    for (size_t i = 0; rc == 0 && i < w->splice.n; i++) {
+        const struct splice_edit *e = &w->splice.edits[i];
+        rc = buf_addf(out, "%s[%zu,%zu,", i ? "," : "", (size_t)(e->at - text.p), e->cut);
+        rc = rc < 0 ? rc : json_quote(e->put, out);
+        rc = rc < 0 ? rc : buf_addc(out, ']');
+    }
+    return rc < 0 ? rc : buf_addc(out, ']');
+}

@@ -60,6 +60,10 @@ void rewrite_deinit(struct rewrite *w);
 /* Something was asked for that only the capture needs. */
 bool rewrite_injects(const struct rewrite *w);
 
+/* Appends how the agent's `text` becomes what is sent: a JSON array of [offset, length,
+ * replacement]. */
+int rewrite_put_splices(const struct rewrite *w, struct sv text, struct buf *out) CHECK_RESULT;
+
 /* Appends the edits as JSON objects {field, action, from, to} with commas between. */
 int rewrite_put_edits(const struct rewrite *w, struct buf *out) CHECK_RESULT;
 

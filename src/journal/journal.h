@@ -19,7 +19,7 @@
 enum journal_type {
     JOURNAL_SESSION_OPEN = 1,   /* head: token_sha256, upstream, key_name, model, mode, level */
     JOURNAL_SESSION_CHANGE = 2, /* head: what changed */
-    JOURNAL_INTENT = 3,         /* a call is about to go out; parts: agent_body [, sent_body] */
+    JOURNAL_INTENT = 3,         /* a call is about to go out; parts: agent_body [, splices] */
     JOURNAL_RESULT = 4,         /* its whole answer; parts as below */
     JOURNAL_TAIL = 5,           /* completes a result whose head says tail_open */
     JOURNAL_SESSION_CLOSE = 6,
@@ -29,8 +29,9 @@ enum journal_type {
  * A part is a named run of raw bytes. The parts of a result are complete JSON values, spelled as
  * the engine spelled them, and become the fields of the same name in trace.jsonl: "response",
  * "logprobs", "completion_tokens", "completion_token_ids", "per_token_logps", "prompt_token_ids",
- * "usage". An intent's "agent_body" is what the agent sent, "sent_body" what went to the engine
- * where it differs (the trace's "request").
+ * "usage". An intent's "agent_body" is what the agent sent, "splices" what was changed in it
+ * on the way to the engine (journal/splices.h); older ones have all of that in "sent_body". The
+ * trace's "request" is what went out.
  */
 struct journal_part {
     struct sv name; /* At most 63 bytes. */

@@ -5,10 +5,11 @@
 
 #include "base/json.h"
 #include "base/json_valid.h"
+#include "journal/splices.h"
 
 static const char *const names[TRACE_VALUES] = {
     "agent_body",           "sent_body",       "response",         "logprobs", "completion_tokens",
-    "completion_token_ids", "per_token_logps", "prompt_token_ids", "usage"};
+    "completion_token_ids", "per_token_logps", "prompt_token_ids", "usage",    "splices"};
 
 void trace_loaded_deinit(struct trace_loaded *l) {
     for (int i = 0; i < TRACE_VALUES; i++) {
@@ -103,6 +104,22 @@ static int note_what_is_missing(struct trace_loaded *l, const struct trace_entry
     return r;
 }
 
+/* What went to the engine, from what the agent sent. */
+static int rebuild_sent_body(struct trace_loaded *l) {
+    const struct buf *splices = &l->values[TRACE_SPLICES];
+    const struct buf *agent = &l->values[TRACE_AGENT_BODY];
+    struct buf *sent = &l->values[TRACE_SENT_BODY];
+    if (splices->len == 0 || agent->len == 0 || sent->len > 0) {
+        return 0;
+    }
+    int r = splices_apply(buf_sv(agent), buf_sv(splices), sent);
+    if (r == ERR_NOMEM || (r == 0 && json_valid(buf_sv(sent)))) {
+        return r;
+    }
+    buf_reset(sent);
+    return trace_add_finding(l->findings, "part_invalid");
+}
+
 int trace_load(struct journal_reader *r, const struct trace_entry *e, struct trace_loaded *out,
                struct err *err) {
     for (int i = 0; i < TRACE_VALUES; i++) {
@@ -116,6 +133,9 @@ int trace_load(struct journal_reader *r, const struct trace_entry *e, struct tra
     int code = out->findings ? 0 : err_set(err, ERR_NOMEM, "out of memory");
     if (code == 0 && e->has_intent) {
         code = take_record(r, e->intent, &out->intent, out, err);
+        if (code == 0 && rebuild_sent_body(out) < 0) {
+            code = err_set(err, ERR_NOMEM, "out of memory");
+        }
     }
     if (code == 0 && e->has_result) {
         code = take_record(r, e->result, &out->result, out, err);

@@ -16,6 +16,7 @@ enum trace_value {
     TRACE_PER_TOKEN_LOGPS,
     TRACE_PROMPT_TOKEN_IDS,
     TRACE_USAGE,
+    TRACE_SPLICES,
     TRACE_VALUES
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "journal/splices.h"
 
 void fixture_open(struct fixture *f, engine_fn fn, void *arg,
                   void (*change)(struct gateway_session_options *o)) {
@@ -90,6 +91,11 @@ static void keep_part(struct recorded *r, const struct journal_part *part) {
         {"usage", &r->usage},
         {"raw_answer", &r->raw},
     };
+    if (sv_eq(part->name, SV("splices"))) {
+        buf_reset(&r->sent_body);
+        assert_int_equal(splices_apply(buf_sv(&r->agent_body), part->bytes, &r->sent_body), 0);
+        return;
+    }
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (sv_eq(part->name, sv_from(parts[i].name))) {
             buf_reset(parts[i].to);

@@ -17,8 +17,8 @@ static const char good[] =
 
 /* A whole stream, then an error, then a stream that breaks off. */
 static void answer(struct engine_request *r, void *arg) {
-    (void)arg;
     if (r->number == 1) {
+        assert_int_equal(buf_add_sv(arg, r->body), 0);
         engine_sse(r, good);
     } else if (r->number == 2) {
         engine_json(r, 429, "{\"error\":\"slow down\"}");
@@ -77,11 +77,13 @@ static void capped(struct gateway_session_options *o) {
 
 static void the_trace_tells_what_happened_to_each_call(void **state) {
     AUTO_BUF struct buf lines = {0};
+    AUTO_BUF struct buf seen = {0};
+    AUTO_BUF struct buf first = {0};
     struct trace_summary summary;
     struct fixture f;
     struct err e = {0};
     (void)state;
-    fixture_open(&f, answer, NULL, capped);
+    fixture_open(&f, answer, &seen, capped);
     static const int statuses[] = {200, 429, 200};
     for (int i = 0; i < 3; i++) {
         struct answer a = fixture_call(&f, REQUEST);
@@ -93,6 +95,10 @@ static void the_trace_tells_what_happened_to_each_call(void **state) {
     assert_ok(trace_to_buf(&from, &lines, &summary, &e), &e);
     assert_int_equal(summary.calls, 3);
     assert_int_equal(summary.open, 0);
+    /* The request, byte by byte, is what the engine got. */
+    assert_true(seen.len > sizeof REQUEST);
+    assert_int_equal(buf_addf(&first, "{\"turn\": 1, \"request\": %s, ", buf_cstr(&seen)), 0);
+    assert_true(sv_starts_with(buf_sv(&lines), buf_sv(&first)));
     json_t *line = line_of(&lines, 1);
     check_whole(line);
     json_decref(line);

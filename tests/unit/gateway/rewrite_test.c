@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "gateway/rewrite.h"
 
+#include "journal/splices.h"
 #include "tests/testing.h"
 
 struct row {
@@ -22,6 +23,11 @@ static void check(const struct row *row) {
         fail_msg("of:   %s\nwant: %.*s\ngot:  %.*s", row->agent, SV_ARG(want), SV_ARG(got));
     }
     assert_int_equal(w.n_edits > 0, row->sent != NULL);
+    AUTO_BUF struct buf splices = {0};
+    AUTO_BUF struct buf rebuilt = {0};
+    assert_int_equal(rewrite_put_splices(&w, agent, &splices), 0);
+    assert_int_equal(splices_apply(agent, buf_sv(&splices), &rebuilt), 0);
+    assert_string_equal(buf_cstr(&rebuilt), buf_cstr(&w.text)[0] ? buf_cstr(&w.text) : row->agent);
     rewrite_deinit(&w);
 }
 

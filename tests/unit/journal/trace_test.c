@@ -372,10 +372,39 @@ static void no_calls_make_an_empty_trace(void **state) {
                "'/nonexistent'");
 }
 
+static void the_request_is_rebuilt_from_its_splices(void **state) {
+    static const struct {
+        const char *splices, *request, *findings;
+    } rows[] = {
+        {"[[6,1,\"2\"],[7,0,\",\\\"b\\\":3\"]]", "{\"a\": 2,\"b\":3}", "[]"},
+        {"[[99,1,\"2\"]]", "{\"a\": 1}", "[\"part_invalid\"]"},
+        {"[[6,1,\"\"]]", "{\"a\": 1}", "[\"part_invalid\"]"}, /* No JSON after. */
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        AUTO_BUF struct buf out = {0};
+        AUTO_BUF struct buf want = {0};
+        struct err err = {0};
+        struct journal_record r = intent(i + 1, SV("{\"a\": 1}"), sv_from(rows[i].splices));
+        r.parts[1].name = SV("splices");
+        WRITE(r);
+        const struct trace_source from = {root, SESSION, NULL, NULL, NULL};
+        assert_ok(trace_to_buf(&from, &out, NULL, &err), &err);
+        assert_int_equal(
+            buf_addf(&want, "{\"turn\": %zu, \"request\": %s, ", i + 1, rows[i].request), 0);
+        size_t at = sv_find(buf_sv(&out), buf_sv(&want));
+        assert_true(at != (size_t)-1);
+        buf_reset(&want);
+        assert_int_equal(buf_addf(&want, "\"findings\": %s", rows[i].findings), 0);
+        assert_true(sv_find(sv_cut(buf_sv(&out), at), buf_sv(&want)) != (size_t)-1);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     TEST(a_whole_call_becomes_one_line_with_every_number_as_it_was),
     TEST(calls_stand_in_the_order_of_their_numbers),
     TEST(the_last_of_a_call_s_intents_counts),
+    TEST(the_request_is_rebuilt_from_its_splices),
     TEST(a_call_without_a_result_is_open),
     TEST(a_failed_call_answers_as_the_reference_writes_it),
     TEST(a_tail_completes_what_was_left_open),
