@@ -66,7 +66,8 @@ static int run_mkfs(const char *path, struct disk *d) {
     return r;
 }
 
-/* An empty file system of that size, made once and kept. Two that make it at once make the same. */
+/* An empty file system of that size, made once and kept, so it must be whole whatever happens. Two
+ * that make it at once make the same. */
 static char *template_of(const char *state, long mb, struct disk *d) {
     char suffix[2 * 8 + 1];
     rand_hex(suffix, 8);
@@ -82,7 +83,7 @@ static char *template_of(const char *state, long mb, struct disk *d) {
     AUTO_CLOSE int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, (off_t)mb << 20) < 0) {
         give_up(d, "no image can be written to the state folder");
-    } else if (run_mkfs(temp, d) == 0 && rename(temp, path) == 0) {
+    } else if (run_mkfs(temp, d) == 0 && fsync(fd) == 0 && rename(temp, path) == 0) {
         return TAKE(path);
     }
     unlink(temp);

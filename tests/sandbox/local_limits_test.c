@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/sandbox/contract.h"
@@ -210,6 +211,23 @@ static void the_host_sees_no_mount_of_a_sandbox(void **state) {
     contract_end(s);
 }
 
+/* The empty image for this size is none: what a kernel without ext4 would make of a good one. */
+static void a_disk_that_can_not_be_mounted_is_counted_instead(void **state) {
+    (void)state;
+    struct err err = {0};
+    contract_shared();
+    AUTO_FREE char *image = mem_printf("%s/images/home-48.ext4", world_state());
+    assert_ok(file_write(image, SV("no file system"), 0600, &err), &err);
+    struct sandbox *s = make((struct sandbox_limits){.disk_mb = 48});
+    assert_false(is_enforced(s, "disk"));
+    assert_string_equal(contract_says(s, "ls -A; echo x >f; cat f"), "x\n");
+    assert_int_equal(exit_of(s, FILL_HOME), 137);
+    assert_string_equal(hits(s), "disk");
+    AUTO_FREE char *copy = mem_printf("%s/sandboxes/%s/home.ext4", world_state(), sandbox_id(s));
+    assert_false(file_exists(copy));
+    contract_end(s);
+}
+
 static void strict_is_content_where_the_kernel_holds_all(void **state) {
     (void)state;
     struct sandbox *s = contract_shared();
@@ -244,6 +262,7 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(one_large_write_fills_a_home_too),
     cmocka_unit_test(a_restart_keeps_the_home_and_what_was_hit),
     cmocka_unit_test(the_host_sees_no_mount_of_a_sandbox),
+    cmocka_unit_test(a_disk_that_can_not_be_mounted_is_counted_instead),
     cmocka_unit_test(strict_is_content_where_the_kernel_holds_all),
 };
 
