@@ -13,6 +13,7 @@
  *
  *     guest/<sha256>        the guest, readable by every user
  *     images/               empty disk images, one a size, to be copied
+ *     images/<sha256>/      one an unpacked image (image.h)
  *     uids/<n>              one a host uid; locked while a sandbox has it
  *     sandboxes/<id>/       one a sandbox (box.h)
  *
