@@ -14,8 +14,9 @@
 #include "sandbox/image_impl.h"
 #include "sandbox/state.h"
 
-#define LOCK_LOOK_MS 50 /* Another process unpacks for seconds: to look this often costs nothing.  \
-                         */
+#define LOCK_LOOK_MS                                                                               \
+    50 /* Another process unpacks for seconds: to look this often costs nothing.                   \
+        */
 
 static int no_memory(struct err *err) {
     return err_set(err, ERR_NOMEM, "out of memory");

@@ -158,10 +158,12 @@ static int add_hard_link(struct reading *r, int parent, const char *name, const 
     if (result < 0) {
         return result;
     }
+    if (!*path) {
+        return bad(r, err, "links to", raw);
+    }
     AUTO_CLOSE int from = -1;
-    const char *old = NULL;
-    result =
-        *path ? image_root_parent(r->root, path, &from, &old, err) : bad(r, err, "links to", raw);
+    const char *old = "";
+    result = image_root_parent(r->root, path, &from, &old, err);
     if (result == 0 && linkat(from, old, parent, name, 0) < 0) {
         result = bad(r, err, "links to what is not there:", raw);
     }
@@ -216,6 +218,7 @@ static int each_entry(struct reading *r, int (*act)(struct reading *, const char
                       struct err *err) {
     for (;;) {
         char path[PATH_BYTES_MAX];
+        path[0] = '\0';
         int got = archive_read_next_header(r->archive, &r->entry);
         if (got == ARCHIVE_EOF) {
             return 0;
