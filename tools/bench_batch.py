@@ -13,8 +13,8 @@ import threading
 import time
 
 ROLLOUTS = int(os.environ.get("SNAFFLE_BENCH_ROLLOUTS", "1000"))
-# How long the second answer waits: each start of a sandbox takes the processors some 25 ms.
-WAIT_S = 5 + ROLLOUTS * 0.045
+# How long the second answer waits: until as many sandboxes have started on two busy processors.
+WAIT_S = 5 + ROLLOUTS * 0.08
 RATE_ROLLOUTS = 200  # For the rate: nobody waits, and some are at once.
 RATE_AT_ONCE = 8
 LIMIT_S = 540
@@ -89,16 +89,18 @@ def tasks(folder, rollouts):
     return path
 
 
-def recorded_calls(runs):
-    """Calls in the traces that are whole."""
-    calls = 0
-    for path in pathlib.Path(runs).glob("*/*/trace.jsonl"):
-        calls += sum(json.loads(line)["end"] == "complete" for line in path.read_text().splitlines())
-    return calls
+def lost_calls(rollouts):
+    """Answers that agents had and traces lack: an agent that missed one of its two has not passed."""
+    lost = 0
+    for rollout in rollouts:
+        if rollout["status"] == "ok" and rollout["cause"] is None:
+            lines = pathlib.Path(rollout["dir"], "trace.jsonl").read_text().splitlines()
+            lost += 2 - sum(json.loads(line)["end"] == "complete" for line in lines)
+    return lost
 
 
 def run_batch(build, url, folder, rollouts, at_once):
-    """The totals of the batch, and what was seen of its process."""
+    """What the batch says of itself, and what was seen of its process."""
     command = [f"{build}/src/cli/snaffle", "batch", str(tasks(folder, rollouts)), "--concurrency",
                str(at_once), "--agent", "command", "--agent-cmd", "/opt/bench/batch_client",
                "--mount", f"{pathlib.Path(build).resolve()}/bench:/opt/bench", "--base-url", url,
@@ -117,7 +119,7 @@ def run_batch(build, url, folder, rollouts, at_once):
         watch.join()
     if not out.strip():
         raise SystemExit(f"bench: snaffle batch failed with {process.returncode}")
-    return json.loads(out)["totals"], watch
+    return json.loads(out), watch
 
 
 def batch(build, scripted_model, rollouts, at_once, wait_s):
@@ -127,12 +129,12 @@ def batch(build, scripted_model, rollouts, at_once, wait_s):
         mounts = len(pathlib.Path("/proc/self/mounts").read_text().splitlines())
         model, url = scripted_model(build, folder, script(folder, wait_s))
         try:
-            totals, watch = run_batch(build, url, folder, rollouts, at_once)
+            result, watch = run_batch(build, url, folder, rollouts, at_once)
         finally:
             model.terminate()
             model.wait()
-        lost = 2 * totals["ok"] - recorded_calls(f"{folder}/runs")  # Who missed one has failed.
-        return totals, watch, left_behind(f"{folder}/state", mounts), lost
+        return (result["totals"], watch, left_behind(f"{folder}/state", mounts),
+                lost_calls(result["rollouts"]))
 
 
 def measure(build, scripted_model):

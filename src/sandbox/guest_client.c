@@ -36,15 +36,26 @@ int guest_hello(const struct guest_client *g, deadline_ms until, const struct ca
     return ask(&c, &o, PROTOCOL_HELLO, &f, err);
 }
 
-int guest_beat(const struct guest_client *g, struct err *err) {
-    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
-    struct protocol_frame f;
-    int r = guest_call_begin(&c, g, deadline_in_s(BEAT_S), NULL, err);
+int guest_beat_send(struct guest_call *c, const struct guest_client *g, deadline_ms until,
+                    struct err *err) {
+    int r = guest_call_begin(c, g, until, NULL, err);
     if (r < 0) {
         return r;
     }
-    struct protocol_out o = request(&c, PROTOCOL_BEAT);
-    return ask(&c, &o, PROTOCOL_DONE, &f, err);
+    struct protocol_out o = request(c, PROTOCOL_BEAT);
+    r = guest_call_add(&o, err);
+    return r < 0 ? r : guest_call_send(c, err);
+}
+
+int guest_beat_answer(struct guest_call *c, struct err *err) {
+    struct protocol_frame f;
+    return guest_call_expect(c, PROTOCOL_DONE, &f, err);
+}
+
+int guest_beat(const struct guest_client *g, struct err *err) {
+    AUTO(guest_call_deinit) struct guest_call c = {.fd = -1};
+    int r = guest_beat_send(&c, g, deadline_in_s(BEAT_S), err);
+    return r < 0 ? r : guest_beat_answer(&c, err);
 }
 
 int guest_wait(const struct guest_client *g, uint32_t job, deadline_ms until,

@@ -220,6 +220,10 @@ static int add_input(struct guest_call *c, struct err *err) {
     return guest_call_add(&o, err);
 }
 
+int guest_call_send(struct guest_call *c, struct err *err) {
+    return send_some(c, err);
+}
+
 int guest_call_next(struct guest_call *c, struct protocol_frame *out, struct err *err) {
     for (;;) {
         int r = next_buffered(c, out, err);

@@ -39,6 +39,15 @@ int guest_call_add(struct protocol_out *frame, struct err *err) CHECK_RESULT;
  * the next call of this. The guest's error frame becomes this call's error. */
 int guest_call_next(struct guest_call *c, struct protocol_frame *out, struct err *err) CHECK_RESULT;
 
+/* Sends what can be sent at once. */
+int guest_call_send(struct guest_call *c, struct err *err) CHECK_RESULT;
+
+/* A beat in two steps, so that one who beats many need not wait for each in turn: begins the call
+ * and sends; takes the answer. The call is released by guest_call_deinit in every case. */
+int guest_beat_send(struct guest_call *c, const struct guest_client *g, deadline_ms until,
+                    struct err *err) CHECK_RESULT;
+int guest_beat_answer(struct guest_call *c, struct err *err) CHECK_RESULT;
+
 /* The next frame must be of that type, and there is one. */
 int guest_call_expect(struct guest_call *c, enum protocol_type type, struct protocol_frame *out,
                       struct err *err) CHECK_RESULT;
