@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "base/json_loose.h"
 
 int turns_init(struct turns *t, struct err *err) {
     *t = (struct turns){.list = json_array(), .findings = json_object()};
@@ -137,9 +138,31 @@ static void count_capture(struct turns *t, const json_t *record) {
     t->with_logps += logps > 0;
 }
 
+/* All that is looked at here. `request` and `response` are the agent's and the engine's own words.
+ */
+static const char *const fields[] = {"turn",
+                                     "status",
+                                     "end",
+                                     "finish_reason",
+                                     "latency_s",
+                                     "timestamp",
+                                     "role",
+                                     "trainable",
+                                     "findings",
+                                     "model",
+                                     "usage",
+                                     "completion_tokens",
+                                     "per_token_logps",
+                                     "prompt_token_ids",
+                                     "completion_token_ids",
+                                     "upstream_status",
+                                     "upstream_error",
+                                     "response",
+                                     NULL};
+
 int turns_add(void *arg, struct sv line, struct err *err) {
     struct turns *t = arg;
-    AUTO_JSON json_t *record = json_loadb(line.p, line.n, JSON_ALLOW_NUL, NULL);
+    AUTO_JSON json_t *record = json_loose(line, fields);
     if (!record) {
         return err_set(err, ERR_CORRUPT, "a line of the trace is no JSON object");
     }
