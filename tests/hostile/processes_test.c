@@ -39,6 +39,7 @@ static void limited(void **state, const char *agent, const char *limits, const c
                                       PROCESSES, limits, verify);
     hostile_roll(*state, agent, NULL, task, NULL, &r);
     hostile_assert_reward(&r, agent, 1);
+    assert_true(hostile_has_finding(&r, "process_limit"));
     rollout_result_deinit(&r);
 }
 
