@@ -118,6 +118,7 @@ typedef struct snaffle_options {
     int require_calls;      /* A run without a model call is a failure. */
     int setup_offline;      /* Setup has the agent's network unless the task asks for another. */
     int logprobs_processed; /* The engine's log-probabilities are those it sampled from. */
+    int neutral_sampling;   /* Calls are sampled without truncation and penalties. */
 
     unsigned create_attempts; /* 3 */
     double create_backoff_s;  /* 2; doubles. */

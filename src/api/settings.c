@@ -113,6 +113,7 @@ int settings_make(struct settings *s, const snaffle_options *o, struct err *err)
         .require_calls = o->require_calls != 0,
         .setup_offline = o->setup_offline != 0,
         .logprobs_processed = o->logprobs_processed != 0,
+        .neutral_sampling = o->neutral_sampling != 0,
         .verify_on = (enum rollout_verify_on)verify_on,
         .create_attempts = o->create_attempts,
         .create_backoff_s = o->create_backoff_s,

@@ -50,6 +50,10 @@ const struct option run_settings_options[] = {
      "the endpoint's log-probabilities are those it sampled from (vLLM: --logprobs-mode "
      "processed_logprobs), so that turns count as trainable at any temperature",
      NULL},
+    {"neutral-sampling", OPTION_SWITCH, NULL,
+     "sample without truncation and penalties (top_p, top_k, min_p ...) where token ids are "
+     "captured; the temperature stays the agent's",
+     NULL},
     {"setup-offline", OPTION_SWITCH, NULL,
      "no outside network for setup unless the task asks for it", NULL},
     {"retries", OPTION_COUNT, "N", "further attempts after causes worth one (default: 1)", NULL},
@@ -201,6 +205,7 @@ static void read_options(const struct args *a, struct run_settings *s) {
         .strict = args_has(a, "strict"),
         .require_calls = args_has(a, "require-calls"),
         .logprobs_processed = args_has(a, "logprobs-processed"),
+        .neutral_sampling = args_has(a, "neutral-sampling"),
         .setup_offline = args_has(a, "setup-offline"),
         .verify_on =
             when && strcmp(when, "clean") == 0 ? ROLLOUT_VERIFY_CLEAN : ROLLOUT_VERIFY_ALWAYS,

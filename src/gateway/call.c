@@ -80,10 +80,10 @@ static void clear(struct buf *b) {
 
 /* Keeps the buffers, forgets all else. */
 static void reset(struct call *c) {
-    struct buf *const bufs[] = {&c->head,         &c->fields,    &c->reason,    &c->out,
-                                &c->held,         &c->answer,    &c->raw,       &c->plain,
-                                &c->rewrite.text, &c->rec.head,  &c->rec.texts, &c->rewrite.values,
-                                &c->redact.carry, &c->redact.out};
+    struct buf *const bufs[] = {&c->head,           &c->fields,       &c->reason,    &c->out,
+                                &c->held,           &c->answer,       &c->raw,       &c->plain,
+                                &c->policy,         &c->rewrite.text, &c->rec.head,  &c->rec.texts,
+                                &c->rewrite.values, &c->redact.carry, &c->redact.out};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
         clear(bufs[i]);
     }
@@ -95,6 +95,7 @@ static void reset(struct call *c) {
                     .text = c->rewrite.text,
                     .values = c->rewrite.values},
         .plain = c->plain,
+        .policy = c->policy,
         .head = c->head,
         .fields = c->fields,
         .reason = c->reason,
@@ -116,9 +117,9 @@ void call_free_spare(struct gateway *g) {
     while (g->spare_calls) {
         struct call *c = g->spare_calls;
         g->spare_calls = c->next;
-        struct buf *const bufs[] = {&c->head,         &c->fields,    &c->reason, &c->out,
-                                    &c->held,         &c->answer,    &c->raw,    &c->plain,
-                                    &c->redact.carry, &c->redact.out};
+        struct buf *const bufs[] = {&c->head,   &c->fields,       &c->reason,    &c->out,
+                                    &c->held,   &c->answer,       &c->raw,       &c->plain,
+                                    &c->policy, &c->redact.carry, &c->redact.out};
         for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
             buf_deinit(bufs[i]);
         }
@@ -171,6 +172,7 @@ void call_go(struct call *c) {
         .top_logprobs = s->top_logprobs,
         .max_tokens_cap = s->max_tokens_cap,
         .disable_thinking = s->disable_thinking,
+        .neutral_sampling = s->neutral_sampling,
         .model_override = s->model_override,
     };
     if (c->edits && rewrite_request(&c->rewrite, &c->request, &o, &e) < 0) {
@@ -245,6 +247,13 @@ void call_begin(struct gateway_session *s, struct exchange *x) {
         exchange_reply(x, 400, SV("application/json"), invalid);
         return;
     }
+    if (breaker_is_open(&s->breaker, request.text, clock_ms())) {
+        err_set(&e, ERR_INPUT,
+                "the same request failed again and again, so it was not sent on: "
+                "change it, or wait");
+        exchange_reply_err(x, &e);
+        return;
+    }
     struct call *c = new_call(s, x);
     if (!c) {
         err_set(&e, ERR_NOMEM, "out of memory");
@@ -259,6 +268,9 @@ void call_begin(struct gateway_session *s, struct exchange *x) {
     c->rewrite.model = request.fields[REQUEST_MODEL].value;
     c->level = session_level(s, request.fields[REQUEST_MODEL].value, request_is_stream(&request),
                              request_has_tools(&request));
+    if (buf_add_sv(&c->policy, buf_sv(&s->policy_version)) < 0) {
+        buf_reset(&c->policy); /* The journal has the session's changes too. */
+    }
     call_go(c);
 }
 

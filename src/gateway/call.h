@@ -69,6 +69,7 @@ struct call {
     enum capture_level level;
     unsigned resends;
     int refused_status; /* What the engine said to what was asked before. */
+    struct buf policy;  /* Version at its beginning: a JSON value, or empty. */
     unsigned n_choices; /* That were asked for. */
 
     /* The answer. */

@@ -12,7 +12,9 @@ void call_decode_begin(struct call *c, const struct http1_head *head) {
         return; /* Nothing is read. */
     }
     c->is_unreadable = decode_new(head, DECODE_ANSWER_MAX, &c->decode, NULL) < 0;
-    c->copies = c->decode && !c->restores && !may_quote;
+    /* A refusal that may lead to another try is read as a whole. */
+    bool may_refuse = c->status >= 400 && rewrite_injects(&c->rewrite);
+    c->copies = c->decode && !c->restores && !may_quote && !may_refuse;
     if (c->decode && !c->copies) {
         c->has_length = false; /* It was that of the encoded bytes. */
     }

@@ -46,6 +46,8 @@ static void get_facts(const struct call *c, bool tail_open, struct record_facts 
         .engine = engine_of(c),
         .tail_open = tail_open,
         .encoded = c->is_unreadable,
+        .neutralised = c->rewrite.neutral,
+        .policy_version = buf_sv(&c->policy),
         .answer_too_big = c->answer_too_big,
     };
     if (c->status >= 400) {
@@ -195,6 +197,10 @@ static void conclude(struct call *c) {
         s->stats.completion_tokens += capture_completion_tokens(&c->capture);
         if (c->end != END_CLIENT_ABORT && !c->journal_failed) {
             session_note_answer(s, !engine_failed);
+            if (c->x) { /* It holds the body. */
+                bool failed = engine_failed || c->status >= 400;
+                breaker_note(&s->breaker, c->agent_text, failed, clock_ms());
+            }
         }
     }
     end_agent(c);

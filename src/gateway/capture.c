@@ -187,6 +187,27 @@ static int add_choice(struct capture *k, const struct chunk *c, const struct chu
     return rc;
 }
 
+static int add_weight_version(struct capture *k, struct sv metadata) {
+    struct scan s;
+    struct sv key, value;
+    int rc = 0;
+    scan_init(&s, metadata);
+    if (scan_peek(&s) != SCAN_OBJECT || scan_enter_object(&s) < 0) {
+        return 0;
+    }
+    while (rc == 0 && scan_next_key(&s, &key) == 1) {
+        bool is_it = text_key_is(&s, key, SV("weight_version"));
+        int kind = scan_skip(&s, &value);
+        if (kind < 0) {
+            break;
+        }
+        if (is_it && (kind == SCAN_STRING || kind == SCAN_NUMBER)) {
+            rc = put(&k->weight_version, value);
+        }
+    }
+    return rc;
+}
+
 int capture_add(struct capture *k, const struct chunk *c) {
     int rc = 0;
     if (k->id.len == 0) {
@@ -196,6 +217,9 @@ int capture_add(struct capture *k, const struct chunk *c) {
     }
     rc = rc < 0 ? rc : put(&k->system_fingerprint, c->system_fingerprint);
     rc = rc < 0 ? rc : put(&k->error, c->error);
+    if (rc == 0 && c->metadata.n > 0) {
+        rc = add_weight_version(k, c->metadata);
+    }
     if (rc == 0 && c->usage.has_value) {
         rc = put(&k->usage, c->usage.value);
     }
@@ -233,7 +257,8 @@ static void clear(struct buf *b) {
     X(ids)                                                                                         \
     X(row_ids)
 #define CAPTURE_BUFS(X)                                                                            \
-    X(id) X(created) X(model) X(system_fingerprint) X(usage) X(prompt_ids) X(error)
+    X(id)                                                                                          \
+    X(created) X(model) X(system_fingerprint) X(usage) X(prompt_ids) X(weight_version) X(error)
 
 static void reset_choice(struct capture_choice *choice) {
     for (size_t i = 0; i < choice->n_tools; i++) {

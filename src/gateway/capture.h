@@ -65,8 +65,9 @@ struct capture {
     size_t n_finished;
     struct buf id, created, model, system_fingerprint; /* JSON values. */
     struct buf usage;
-    struct buf prompt_ids; /* The list, or empty. */
-    struct buf error;      /* An error that came within the answer. */
+    struct buf prompt_ids;     /* The list, or empty. */
+    struct buf weight_version; /* Of the answer's metadata: a string or a number. */
+    struct buf error;          /* An error that came within the answer. */
     size_t bytes;
     bool over_limit;
     bool has_row_ids_from_engine; /* llama.cpp's `id` was met. */

@@ -285,6 +285,9 @@ static int top_field(struct scan *s, struct sv key, size_t ordinal, struct chunk
     if (text_key_is(s, key, SV("prompt_token_ids"))) {
         return take_field(s, key, ordinal, &c->prompt_token_ids);
     }
+    if (text_key_is(s, key, SV("metadata"))) {
+        return take(s, &c->metadata);
+    }
     if (text_key_is(s, key, SV("error"))) {
         return take(s, &c->error);
     }
@@ -292,7 +295,7 @@ static int top_field(struct scan *s, struct sv key, size_t ordinal, struct chunk
 }
 
 static void reset(struct chunk *c) {
-    c->id = c->created = c->model = c->system_fingerprint = c->error = (struct sv){0};
+    c->id = c->created = c->model = c->system_fingerprint = c->error = c->metadata = (struct sv){0};
     c->usage = c->prompt_token_ids = (struct chunk_field){0};
     c->has_choices = c->nonfinite = false;
     c->n_choices = c->n_rows = 0;

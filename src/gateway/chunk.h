@@ -66,6 +66,7 @@ struct chunk {
     struct sv model;
     struct sv system_fingerprint;
     struct sv error;
+    struct sv metadata; /* SGLang says there which weights answered. */
     struct chunk_field usage;
     struct chunk_field prompt_token_ids;
     bool has_choices; /* The key is there, with a list. */

@@ -64,6 +64,7 @@ int evidence_put(const struct capture *k, const struct record_facts *f, struct b
         {k->n_bad_events > 0, "unparsed_events"},
         {k->over_limit || f->answer_too_big, "capture_limit"},
         {f->encoded, "encoded_answer"},
+        {f->neutralised, "sampling_neutralised"},
     };
     int rc = 0;
     bool first = true;

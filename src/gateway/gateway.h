@@ -49,6 +49,10 @@ struct gateway_session_options {
     int top_logprobs;           /* Asked for if `edits`; the reference's default is 5. */
     long long max_tokens_cap;   /* 0: none. */
     bool disable_thinking;      /* chat_template_kwargs.enable_thinking = false, if absent. */
+    bool neutral_sampling;      /* At the level of tokens: no truncation, no penalties. */
+    const char *policy_version; /* Which weights the engine runs; NULL: not known. */
+    unsigned loop_break_calls;  /* Failed answers to one and the same body; 0: no breaker. */
+    double loop_break_s;        /* Within this time; 0: 60. */
     double header_timeout_s;    /* Wait for the engine's first byte; 0: none. */
     double connect_timeout_s;   /* 0: 30. */
 };
@@ -57,6 +61,11 @@ struct gateway_session_options {
 int gateway_session_open(struct gateway *g, const struct gateway_session_options *o,
                          struct gateway_session **out, struct err *err) CHECK_RESULT;
 const char *gateway_session_token(const struct gateway_session *s);
+
+/* From the next call on. Each call's record says what stood at its beginning, or what the engine
+ * itself says. NULL: not known. */
+int gateway_session_set_policy_version(struct gateway_session *s, const char *version,
+                                       struct err *err) CHECK_RESULT;
 
 /* Whoever connects to this unix socket is this session's agent (any bearer token is accepted
  * there); on TCP the agent shows the token as /s/<token>/v1 or as its bearer key. The socket's mode

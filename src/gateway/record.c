@@ -95,6 +95,8 @@ static int put_head(struct record *r, const struct capture *k, const struct reco
         rc = buf_addf(head, ",\"engine\":\"%s\"", f->engine);
     }
     rc = rc < 0 ? rc : put_named(head, "model", buf_sv(&k->model));
+    struct sv policy = k->weight_version.len > 0 ? buf_sv(&k->weight_version) : f->policy_version;
+    rc = rc < 0 ? rc : put_named(head, "policy_version", policy);
     if (rc == 0 && f->tail_open) {
         rc = buf_adds(head, ",\"tail_open\":true");
     }

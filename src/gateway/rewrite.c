@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "gateway/rewrite.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 #include "base/json.h"
@@ -137,6 +139,46 @@ static int edit_usage(struct work *k, struct request_place *place) {
                          f->kind ? f->value : (struct sv){0}, SV("true"));
 }
 
+/* The value is this number, however it is spelled. */
+static bool is_number(const struct request_field *f, double want) {
+    char text[32];
+    if (f->kind != SCAN_NUMBER || f->value.n >= sizeof text) {
+        return false;
+    }
+    memcpy(text, f->value.p, f->value.n);
+    text[f->value.n] = '\0';
+    return strtod(text, NULL) == want;
+}
+
+/* Truncation and penalties as if there were none, so that log-probabilities from before them are
+ * those that were sampled from at temperature 1. Said outright: a model's own settings may hold
+ * others. The temperature is the agent's. */
+static int edit_sampling(struct work *k, struct request_place *place) {
+    static const struct {
+        enum request_name which;
+        struct sv name, value;
+        double number;
+    } fields[] = {
+        {REQUEST_TOP_P, {"top_p", 5}, {"1", 1}, 1},
+        {REQUEST_TOP_K, {"top_k", 5}, {"-1", 2}, -1},
+        {REQUEST_MIN_P, {"min_p", 5}, {"0", 1}, 0},
+        {REQUEST_PRESENCE_PENALTY, {"presence_penalty", 16}, {"0", 1}, 0},
+        {REQUEST_FREQUENCY_PENALTY, {"frequency_penalty", 17}, {"0", 1}, 0},
+        {REQUEST_REPETITION_PENALTY, {"repetition_penalty", 18}, {"1", 1}, 1},
+    };
+    int rc = 0;
+    if (!k->o->neutral_sampling || k->o->level < LEVEL_TOKENS) {
+        return 0;
+    }
+    for (size_t i = 0; rc == 0 && i < sizeof fields / sizeof *fields; i++) {
+        if (!is_number(&k->r->fields[fields[i].which], fields[i].number)) {
+            k->w->neutral = true;
+            rc = set_top(k, place, fields[i].which, fields[i].name, fields[i].value);
+        }
+    }
+    return rc;
+}
+
 static int edit_thinking(struct work *k, struct request_place *place) {
     const struct request_field *kwargs = &k->r->fields[REQUEST_CHAT_TEMPLATE_KWARGS];
     if (!k->o->disable_thinking) {
@@ -249,6 +291,7 @@ static int edit_all(struct work *k) {
     int rc = edit_logprobs(k, &place);
     rc = rc < 0 ? rc : edit_token_ids(k, &place);
     rc = rc < 0 ? rc : edit_usage(k, &place);
+    rc = rc < 0 ? rc : edit_sampling(k, &place);
     rc = rc < 0 ? rc : edit_model(k, &place);
     rc = rc < 0 ? rc : edit_max_tokens(k);
     return rc < 0 ? rc : edit_thinking(k, &place);
@@ -261,7 +304,7 @@ int rewrite_request(struct rewrite *w, const struct request *r, const struct rew
     buf_reset(&w->text);
     buf_reset(&w->values);
     w->n_edits = 0;
-    w->logprobs = w->top_logprobs = w->token_ids = w->usage = false;
+    w->logprobs = w->top_logprobs = w->token_ids = w->usage = w->neutral = false;
     size_t model_n = o->model_override ? sv_from(o->model_override).n : 0;
     int rc = buf_reserve(&w->values, REWRITE_VALUES_MAX + 12 * model_n);
     rc = rc < 0 ? rc : edit_all(&k);
@@ -272,7 +315,7 @@ int rewrite_request(struct rewrite *w, const struct request *r, const struct rew
 }
 
 bool rewrite_injects(const struct rewrite *w) {
-    return w->logprobs || w->top_logprobs || w->token_ids || w->usage;
+    return w->logprobs || w->top_logprobs || w->token_ids || w->usage || w->neutral;
 }
 
 void rewrite_deinit(struct rewrite *w) {

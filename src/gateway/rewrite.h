@@ -26,10 +26,11 @@ struct rewrite_options {
     int top_logprobs;
     long long max_tokens_cap; /* 0: none. */
     bool disable_thinking;
+    bool neutral_sampling;      /* At the level of tokens. */
     const char *model_override; /* NULL: the agent's own. */
 };
 
-#define REWRITE_EDITS_MAX 12u /* Each field that an edit may touch, and room. */
+#define REWRITE_EDITS_MAX 20u /* Each field that an edit may touch, and room. */
 
 /* What was changed. `to` lives as long as the rewrite, `from` as long as the request. */
 struct rewrite_edit {
@@ -51,13 +52,14 @@ struct rewrite {
     bool top_logprobs;
     bool token_ids;
     bool usage;
+    bool neutral; /* The sampling was changed: to be told, not to be taken out. */
 };
 
 int rewrite_request(struct rewrite *w, const struct request *r, const struct rewrite_options *o,
                     struct err *err) CHECK_RESULT;
 void rewrite_deinit(struct rewrite *w);
 
-/* Something was asked for that only the capture needs. */
+/* Something was asked for that only the capture needs, and that can be left out. */
 bool rewrite_injects(const struct rewrite *w);
 
 /* Appends how the agent's `text` becomes what is sent: a JSON array of [offset, length,

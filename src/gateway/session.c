@@ -83,6 +83,7 @@ void session_free(struct gateway_session *s) {
     free(s->models_target);
     free(s->key_name);
     free(s->model_override);
+    buf_deinit(&s->policy_version);
     wipe(s->api_key);
     explicit_bzero(s->token, sizeof s->token);
     pthread_cond_destroy(&s->idle);

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/sv.h"
+#include "gateway/breaker.h"
 #include "gateway/gateway.h"
 #include "gateway/rewrite.h"
 #include "net/http1.h"
@@ -53,6 +54,9 @@ struct gateway_session {
     bool record;
     bool is_openai; /* Refuses unknown fields; never asked for ids. */
     bool disable_thinking;
+    bool neutral_sampling;
+    struct buf policy_version; /* A JSON value; empty: not known. */
+    struct breaker breaker;
     int top_logprobs;
     long long max_tokens_cap;
     int64_t header_timeout_ms;

@@ -16,6 +16,8 @@
 
 /* Thirty seconds cover a machine that wakes up, and an agent does not wait longer for a word. */
 #define SESSION_CONNECT_MS 30000
+/* Agents that wait longer between two tries do not load an engine. */
+#define SESSION_LOOP_MS 60000
 
 /* "<base>/chat/completions" when the base ends in /v1, else "<base>/v1/chat/completions". */
 static int join(const struct url *base, const char *route, char **out) {
@@ -74,6 +76,10 @@ static int fill(struct gateway_session *s, const struct gateway_session_options 
     s->edits = o->edits;
     s->record = o->record;
     s->disable_thinking = o->disable_thinking;
+    s->neutral_sampling = o->neutral_sampling;
+    s->breaker.failures_max = o->loop_break_calls;
+    s->breaker.within_ms =
+        o->loop_break_s > 0 ? (int64_t)(o->loop_break_s * 1000) : SESSION_LOOP_MS;
     s->top_logprobs = o->top_logprobs;
     s->max_tokens_cap = o->max_tokens_cap;
     s->header_timeout_ms = (int64_t)(o->header_timeout_s * 1000);
@@ -85,6 +91,8 @@ static int fill(struct gateway_session *s, const struct gateway_session_options 
     rc = rc < 0 ? rc : copy(o->api_key, &s->api_key);
     rc = rc < 0 ? rc : copy(o->key_name, &s->key_name);
     rc = rc < 0 ? rc : copy(o->model_override, &s->model_override);
+    rc = rc < 0 || !o->policy_version ? rc
+                                      : json_quote(sv_from(o->policy_version), &s->policy_version);
     rc = rc < 0 ? rc : set_upstream(s, o->upstream_url, err);
     return rc < 0 && err && err->code == 0 ? err_set(err, rc, "out of memory") : rc;
 }
@@ -103,6 +111,9 @@ static int put_open_head(const struct gateway_session *s, struct buf *head) {
     rc = rc < 0 ? rc : put_text(head, "upstream", s->upstream_url);
     rc = rc < 0 ? rc : put_text(head, "key_name", s->key_name);
     rc = rc < 0 ? rc : put_text(head, "model", s->model_override);
+    if (rc == 0 && s->policy_version.len > 0) {
+        rc = buf_addf(head, ",\"policy_version\":%s", buf_cstr(&s->policy_version));
+    }
     return rc < 0 ? rc
                   : buf_addf(head, ",\"mode\":\"%s\",\"level\":\"%s\"}",
                              s->edits ? "transparent_proxy" : "black_box",
@@ -161,6 +172,35 @@ int gateway_session_open(struct gateway *g, const struct gateway_session_options
     loop_call(g->loop, link_session, s);
     *out = s;
     return 0;
+}
+
+struct policy_task {
+    struct gateway_session *s;
+    struct buf *fresh;
+};
+
+static void swap_policy(void *arg) {
+    struct policy_task *t = arg;
+    struct buf old = t->s->policy_version;
+    t->s->policy_version = *t->fresh;
+    *t->fresh = old;
+}
+
+int gateway_session_set_policy_version(struct gateway_session *s, const char *version,
+                                       struct err *err) {
+    AUTO_BUF struct buf head = {0};
+    AUTO_BUF struct buf fresh = {0};
+    int rc = version ? json_quote(sv_from(version), &fresh) : 0;
+    rc = rc < 0 ? rc
+                : buf_addf(&head, "{\"policy_version\":%s}", version ? buf_cstr(&fresh) : "null");
+    if (rc < 0) {
+        return err_set(err, rc, "out of memory");
+    }
+    rc = s->record ? journal_head(s, JOURNAL_SESSION_CHANGE, &head, err) : 0;
+    if (rc == 0) {
+        loop_call(s->gateway->loop, swap_policy, &(struct policy_task){s, &fresh});
+    }
+    return rc;
 }
 
 const char *gateway_session_token(const struct gateway_session *s) {

@@ -83,6 +83,8 @@ static int add_ours(const struct trace_source *from, const struct trace_index *x
     struct sv model = first_of(trace_result_field(l, "model"), trace_intent_field(l, "model"));
     struct sv engine =
         first_of(trace_result_field(l, "engine"), trace_index_session(x, e, "engine"));
+    struct sv policy = first_of(trace_result_field(l, "policy_version"),
+                                trace_index_session(x, e, "policy_version"));
     int r = add_string_field("schema", SV(TRACE_SCHEMA), out);
     r = r < 0 ? r : add_string_field("session", sv_from(from->session), out);
     r = r < 0 ? r : add_field("dialect", trace_intent_field(l, "dialect"), "null", out);
@@ -98,9 +100,7 @@ static int add_ours(const struct trace_source *from, const struct trace_index *x
     r = r < 0 ? r : add_field("ttft_s", trace_result_field(l, "ttft_s"), "null", out);
     r = r < 0 ? r : add_field("engine", engine, "null", out);
     r = r < 0 ? r : add_field("model", model, "null", out);
-    r = r < 0
-            ? r
-            : add_field("policy_version", trace_index_session(x, e, "policy_version"), "null", out);
+    r = r < 0 ? r : add_field("policy_version", policy, "null", out);
     r = r < 0 ? r : add_field("agent_session", trace_intent_field(l, "agent_session"), "null", out);
     struct sv upstream_status = trace_result_field(l, "upstream_status");
     struct sv upstream_error = trace_result_field(l, "upstream_error");

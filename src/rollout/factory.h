@@ -63,6 +63,7 @@ struct rollout_options {
     bool
         logprobs_processed; /* The engine's log-probabilities are those it sampled from (vLLM's
                                --logprobs-mode processed_logprobs), so any sampling is trainable. */
+    bool neutral_sampling;  /* The gateway switches truncation and penalties off. */
     bool require_calls; /* A run without a model call fails, whatever the agent says of itself. */
     bool setup_offline; /* No outside network for setup unless the task asks for it. */
     enum rollout_verify_on verify_on;

@@ -23,6 +23,7 @@ static int open_gateway_session(struct rollout_session *s, struct err *err) {
                                     .top_logprobs = c->proxy_top_logprobs,
                                     .max_tokens_cap = c->proxy_max_tokens_cap,
                                     .disable_thinking = c->proxy_disable_thinking,
+                                    .neutral_sampling = o->neutral_sampling,
                                     .header_timeout_s = (double)c->request_timeout_ms / 1000,
                                 },
                                 &s->gateway, err);

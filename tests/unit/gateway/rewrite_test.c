@@ -154,6 +154,29 @@ static void thinking_is_switched_off_where_nothing_is_said(void **state) {
     }
 }
 
+static void sampling_is_made_neutral_where_ids_are_captured(void **state) {
+#define ALL_SET "\"logprobs\":true,\"top_logprobs\":5,\"return_token_ids\":true"
+    static const struct row rows[] = {
+        {"{" ALL_SET "}",
+         "{" ALL_SET ",\"top_p\":1,\"top_k\":-1,\"min_p\":0,\"presence_penalty\":0,"
+         "\"frequency_penalty\":0,\"repetition_penalty\":1}",
+         {.level = LEVEL_TOKENS, .top_logprobs = 5, .neutral_sampling = true}},
+        {"{" ALL_SET ",\"temperature\":0.7,\"top_p\":0.95,\"top_k\":null,\"min_p\":0.0,"
+         "\"presence_penalty\":1.5,\"frequency_penalty\":-0,\"repetition_penalty\":1e0}",
+         "{" ALL_SET ",\"temperature\":0.7,\"top_p\":1,\"top_k\":-1,\"min_p\":0.0,"
+         "\"presence_penalty\":0,\"frequency_penalty\":-0,\"repetition_penalty\":1e0}",
+         {.level = LEVEL_TOKENS, .top_logprobs = 5, .neutral_sampling = true}},
+        {"{\"logprobs\":true,\"top_logprobs\":5,\"top_p\":0.95}",
+         NULL,
+         {.level = LEVEL_LOGPROBS, .top_logprobs = 5, .neutral_sampling = true}},
+        {"{" ALL_SET ",\"top_p\":0.95}", NULL, {.level = LEVEL_TOKENS, .top_logprobs = 5}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        check(&rows[i]);
+    }
+}
+
 static void the_model_is_overridden(void **state) {
     static const struct row rows[] = {
         {"{\"model\":\"m\"}", "{\"model\":\"a \\\"b\\\"\"}", OF(.model_override = "a \"b\"")},
@@ -232,6 +255,7 @@ int main(void) {
         cmocka_unit_test(usage_is_asked_for_in_streams_only),
         cmocka_unit_test(max_tokens_is_clamped_and_renamed_by_the_model_that_is_sent),
         cmocka_unit_test(thinking_is_switched_off_where_nothing_is_said),
+        cmocka_unit_test(sampling_is_made_neutral_where_ids_are_captured),
         cmocka_unit_test(the_model_is_overridden),
         cmocka_unit_test(each_edit_is_recorded),
         cmocka_unit_test(what_is_no_object_is_refused),

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a session may be told to do: neutral sampling, versions of the policy, breaking loops. */
+#include <string.h>
+
+#include "fixture.h"
+#include "journal/trace.h"
+
+#define REQUEST "{\"model\":\"m\",\"top_p\":0.9}"
+#define ANSWER(more)                                                                               \
+    "{\"choices\":[{\"index\":0,\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]" more \
+    "}"
+
+static void answer(struct engine_request *r, void *arg) {
+    (void)arg;
+    engine_json(r, 200,
+                r->number == 3 ? ANSWER(",\"metadata\":{\"x\":[1],\"weight_version\":\"w3\"}")
+                               : ANSWER(""));
+}
+
+static void call(struct fixture *f, int status) {
+    struct answer a = fixture_call(f, REQUEST);
+    assert_int_equal(a.status, status);
+    answer_deinit(&a);
+}
+
+static void versioned(struct gateway_session_options *o) {
+    o->policy_version = "step-1";
+}
+
+static void each_call_says_which_policy_answered(void **state) {
+    static const char *const want[] = {"\"policy_version\": \"step-1\"",
+                                       "\"policy_version\": \"step-2\"",
+                                       "\"policy_version\": \"w3\"", "\"policy_version\": null"};
+    AUTO_BUF struct buf lines = {0};
+    struct fixture f;
+    struct err e = {0};
+    (void)state;
+    fixture_open(&f, answer, NULL, versioned);
+    call(&f, 200);
+    assert_ok(gateway_session_set_policy_version(f.session, "step-2", &e), &e);
+    call(&f, 200);
+    call(&f, 200);
+    assert_ok(gateway_session_set_policy_version(f.session, NULL, &e), &e);
+    call(&f, 200);
+    struct recorded r = fixture_read(&f, 1);
+    assert_string_equal(text_of(r.result, "policy_version"), "step-1");
+    recorded_deinit(&r);
+    fixture_close_session(&f);
+    const struct trace_source from = {.journal_dir = f.journal_dir, .session = "r-0.1"};
+    assert_ok(trace_to_buf(&from, &lines, NULL, &e), &e);
+    struct sv rest = buf_sv(&lines);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        size_t n = sv_find(rest, SV("\n"));
+        assert_true(sv_find((struct sv){rest.p, n}, sv_from(want[i])) != (size_t)-1);
+        rest = sv_cut(rest, n + 1);
+    }
+    fixture_close(&f);
+}
+
+static void neutral(struct gateway_session_options *o) {
+    o->neutral_sampling = true;
+}
+
+static void neutral_sampling_is_recorded_as_asked_and_as_sent(void **state) {
+    struct fixture f;
+    (void)state;
+    fixture_open(&f, answer, NULL, neutral);
+    call(&f, 200);
+    struct recorded r = fixture_read(&f, 1);
+    assert_non_null(strstr(buf_cstr(&r.sent_body), "\"top_p\":1,"));
+    const json_t *sampling = json_object_get(r.intent, "sampling");
+    assert_int_equal(json_object_size(json_object_get(sampling, "asked")), 1);
+    assert_int_equal(json_object_size(json_object_get(sampling, "sent")), 6);
+    assert_true(lists(r.result, "findings", "sampling_neutralised"));
+    recorded_deinit(&r);
+    fixture_close(&f);
+}
+
+static void answer_busy(struct engine_request *r, void *arg) {
+    (void)arg;
+    engine_json(r, 503, "{\"error\":\"busy\"}");
+}
+
+static void breaking(struct gateway_session_options *o) {
+    o->loop_break_calls = 2;
+}
+
+static void a_loop_is_broken_only_when_asked_for(void **state) {
+    struct fixture f;
+    (void)state;
+    fixture_open(&f, answer_busy, NULL, breaking);
+    for (int i = 0; i < 3; i++) {
+        call(&f, 503);
+    }
+    struct answer a = fixture_call(&f, REQUEST);
+    assert_int_equal(a.status, 400);
+    assert_non_null(strstr(buf_cstr(&a.body), "failed again and again"));
+    answer_deinit(&a);
+    assert_int_equal(engine_requests(f.engine), 3);
+    a = fixture_call(&f, "{\"model\":\"other\"}");
+    assert_int_equal(a.status, 503);
+    answer_deinit(&a);
+    fixture_close(&f);
+    fixture_open(&f, answer_busy, NULL, NULL);
+    for (int i = 0; i < 6; i++) {
+        call(&f, 503);
+    }
+    fixture_close(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_call_says_which_policy_answered),
+        cmocka_unit_test(neutral_sampling_is_recorded_as_asked_and_as_sent),
+        cmocka_unit_test(a_loop_is_broken_only_when_asked_for),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
