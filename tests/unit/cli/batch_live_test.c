@@ -70,7 +70,8 @@ static void on_a_terminal_a_block_is_redrawn_within_its_width(void **state) {
     assert_non_null(strstr(text, "and 2 more"));
     assert_non_null(strstr(text, "\033[5A")); /* Back over the five lines. */
     assert_null(strstr(text, "\033[1m"));
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+    char *rest = text;
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
         const char *at = strrchr(line, 'K');
         if (at && strncmp(at - 2, "\033[K", 3) == 0) {
             assert_true(strlen(at + 1) <= 39);
