@@ -20,6 +20,8 @@
 #include "sandbox/state.h"
 
 #define TICK_MS 500
+#define LOCK_GRACE_MS 2000 /* See try_lock: a busy machine takes some milliseconds. */
+#define LOCK_LOOK_MS 20
 #define RATE_TICKS 20 /* Ten seconds: steady enough to be read, and soon right. */
 /* Reserved, not used: a rollout's thread touches some 40 KB. An engine's deepest JSON (2,048
  * levels) takes half a megabyte in the parser. */
@@ -229,6 +231,19 @@ static int run_threads(struct batch *b, unsigned n, struct err *err) {
     return 0;
 }
 
+/* A process that was killed while it started a program leaves its lock to that child, for as long
+ * as the child takes to become the program. */
+static int try_lock(int fd) {
+    deadline_ms until = deadline_in_ms(LOCK_GRACE_MS);
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK || deadline_passed(until)) {
+            return -1;
+        }
+        clock_sleep_ms(LOCK_LOOK_MS);
+    }
+    return 0;
+}
+
 /* One batch at a time has the run: its folder is held by flock. */
 static int hold_run(const struct rollout_factory *f, int *out_fd, struct err *err) {
     AUTO_FREE char *dir = file_join(store_dir(f->store), f->run);
@@ -239,7 +254,7 @@ static int hold_run(const struct rollout_factory *f, int *out_fd, struct err *er
     if (fd < 0) {
         return err_sys(err, ERR_SYS, errno, "cannot open the folder '%s'", dir);
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    if (try_lock(fd) < 0) {
         return errno == EWOULDBLOCK
                    ? err_set(err, ERR_STATE,
                              "another process is at the run '%s' (wait for it, or give another "

@@ -18,10 +18,11 @@ static int no_memory(struct err *err) {
 }
 
 static void item_clear(struct batch_item *item) {
-    free(TAKE(item->status));
-    free(TAKE(item->cause));
-    free(TAKE(item->error));
-    free(TAKE(item->dir));
+    free(item->status);
+    free(item->cause);
+    free(item->error);
+    free(item->dir);
+    item->status = item->cause = item->error = item->dir = NULL;
 }
 
 void batch_plan_deinit(struct batch_plan *p) {

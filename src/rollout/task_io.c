@@ -176,6 +176,7 @@ json_t *task_to_json(const struct task *t) {
                      &failed);
     set_unless_empty(task, "network", network_to_json(t, &failed), &failed);
     set_unless_empty(task, "limits", limits_to_json(&t->limits, &failed), &failed);
-    set_unless_empty(task, "metadata", json_incref(t->metadata), &failed);
+    /* A copy, so that the rollouts of a task, side by side, share no count of references. */
+    set_unless_empty(task, "metadata", json_deep_copy(t->metadata), &failed);
     return failed ? NULL : TAKE(task);
 }

@@ -224,7 +224,8 @@ int task_list_filter(struct task_list *l, const char *const *where, size_t n, st
             l->sources[kept++] = source;
         } else {
             task_deinit(&l->tasks[i]);
-            free(TAKE(l->sources[i]));
+            free(l->sources[i]);
+            l->sources[i] = NULL;
         }
     }
     size_t all = l->n;
