@@ -28,12 +28,15 @@ void task_list_deinit(struct task_list *l) {
 static int grow(struct task_list *l) {
     size_t cap = l->cap ? 2 * l->cap : 16;
     void *tasks = realloc(l->tasks, cap * sizeof *l->tasks);
-    l->tasks = tasks ? tasks : l->tasks;
-    void *sources = realloc(l->sources, cap * sizeof *l->sources);
-    l->sources = sources ? sources : l->sources;
-    if (!tasks || !sources) {
+    if (!tasks) {
         return ERR_NOMEM;
     }
+    l->tasks = tasks;
+    void *sources = realloc(l->sources, cap * sizeof *l->sources);
+    if (!sources) {
+        return ERR_NOMEM;
+    }
+    l->sources = sources;
     l->cap = cap;
     return 0;
 }
