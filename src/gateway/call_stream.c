@@ -121,7 +121,16 @@ int call_stream_end(struct call *c) {
         return rc;
     }
     hold(c);
-    return take_event(c, &event);
+    size_t before = c->held.len + c->out.len;
+    uint64_t bad = c->capture.n_bad_events;
+    rc = take_event(c, &event);
+    bool sent = c->held.len + c->out.len > before;
+    if (rc < 0 || !sent || event.whole || !c->edits || c->copies || bad < c->capture.n_bad_events) {
+        return rc;
+    }
+    /* Strict readers drop a last event without its blank line, though it is whole. */
+    char last = event.raw.p[event.raw.n - 1];
+    return send_on(c, last == '\n' || last == '\r' ? SV("\n") : SV("\n\n"));
 }
 
 /* Agents that see a stream break off without a word try again at once, for ever. */

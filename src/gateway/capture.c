@@ -95,16 +95,13 @@ static bool id_of_token(struct sv token, struct sv *out) {
     return sv_parse_u64(*out, UINT32_MAX, &id);
 }
 
-static bool is_positive(struct sv number) {
-    if (number.p[0] == '-') {
-        return false;
-    }
+static bool is_zero(struct sv number) {
     for (size_t i = 0; i < number.n && (number.p[i] | 0x20) != 'e'; i++) {
         if (number.p[i] >= '1' && number.p[i] <= '9') {
-            return true;
+            return false;
         }
     }
-    return false;
+    return true;
 }
 
 static int add_row(struct capture *k, struct capture_choice *choice, const struct chunk_row *row,
@@ -112,7 +109,9 @@ static int add_row(struct capture *k, struct capture_choice *choice, const struc
     choice->n_rows++;
     if (!row->logprob_is_number) {
         choice->n_null_logps++;
-    } else if (is_positive(row->logprob)) {
+    } else if (is_zero(row->logprob)) {
+        choice->n_zero_logps++;
+    } else if (row->logprob.p[0] != '-') {
         choice->n_positive_logps++;
     }
     struct sv id = row->id;
@@ -268,7 +267,7 @@ static void reset_choice(struct capture_choice *choice) {
     CHOICE_BUFS(CLEAR_)
     choice->n_tools = 0;
     choice->n_rows = choice->n_ids = choice->n_row_ids = choice->n_null_logps = 0;
-    choice->n_positive_logps = 0;
+    choice->n_positive_logps = choice->n_zero_logps = 0;
     choice->seen = choice->has_content = choice->has_function_call = false;
 }
 

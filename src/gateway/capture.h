@@ -56,6 +56,7 @@ struct capture_choice {
     size_t n_row_ids;
     size_t n_null_logps; /* Missing, null or not finite. */
     size_t n_positive_logps;
+    size_t n_zero_logps; /* Exactly. */
 };
 
 struct capture {

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* One or two tokens may be certain to the last bit; a whole answer is not. */
+#define EVIDENCE_ZEROS_MIN 4u
+
 /* The ids that the rows name agree with the engine's list, one by one; as many as both have. */
 static bool ids_agree(const struct capture_choice *choice) {
     if (choice->n_ids == 0 || choice->n_row_ids == 0) {
@@ -56,6 +59,8 @@ int evidence_put(const struct capture *k, const struct record_facts *f, struct b
         {is_misaligned(choice), "logprob_misalign"},
         {choice->n_null_logps > 0, "null_logprob"},
         {choice->n_positive_logps > 0, "positive_logprob"},
+        {choice->n_rows >= EVIDENCE_ZEROS_MIN && choice->n_zero_logps == choice->n_rows,
+         "zero_logprobs"},
         {usage_differs(k), "usage_mismatch"},
         {sv_eq(buf_sv(&choice->finish_reason), SV("\"length\"")), "truncated_turn"},
         {f->end == END_COMPLETE && k->n_choices > 0 && is_empty(choice), "empty_completion"},

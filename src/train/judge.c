@@ -63,9 +63,9 @@ static int judge_role(const struct judge *judge, const struct trace_call *call,
 
 /* What was recorded is not all that the engine said. */
 static bool is_evidence_partial(const struct trace_judgement *j) {
-    static const char *const codes[] = {"capture_limit",   "encoded_answer",      "head_invalid",
-                                        "part_invalid",    "record_damaged",      "tail_missing",
-                                        "unparsed_events", "upstream_error_event"};
+    static const char *const codes[] = {"capture_limit",   "encoded_answer",       "head_invalid",
+                                        "part_invalid",    "record_damaged",       "tail_missing",
+                                        "unparsed_events", "upstream_error_event", "zero_logprobs"};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         if (has(j, codes[i])) {
             return true;

@@ -143,8 +143,35 @@ static void calls_above_the_limit_are_refused_with_its_number(void **state) {
     fixture_close(&f);
 }
 
+#define ZERO(text) "{\"token\":\"a\",\"logprob\":" text "}"
+
+static void answer_zeros(struct engine_request *r, void *arg) {
+    (void)arg;
+    engine_json(r, 200,
+                r->number == 1 ? "{\"choices\":[{\"index\":0,\"logprobs\":{\"content\":[" ZERO(
+                                     "0.0") "," ZERO("-0") "," ZERO("0") "," ZERO("0e5") "]}}]}"
+                               : "{\"choices\":[{\"index\":0,\"logprobs\":{\"content\":[" ZERO(
+                                     "0.0") "," ZERO("-0") "," ZERO("0") "," ZERO("-0.1") "]}}]}");
+}
+
+static void log_probabilities_that_are_all_zero_are_marked(void **state) {
+    struct fixture f;
+    (void)state;
+    fixture_open(&f, answer_zeros, NULL, NULL);
+    for (uint64_t i = 1; i <= 2; i++) {
+        struct answer a = fixture_call(&f, "{\"model\":\"m\"}");
+        struct recorded r = fixture_read(&f, i);
+        assert_int_equal(lists(r.result, "findings", "zero_logprobs"), i == 1);
+        assert_false(lists(r.result, "findings", "positive_logprob"));
+        recorded_deinit(&r);
+        answer_deinit(&a);
+    }
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(log_probabilities_that_are_all_zero_are_marked),
         cmocka_unit_test(a_streamed_call_is_captured_and_looks_untouched),
         cmocka_unit_test(sessions_of_one_gateway_do_not_mix),
         cmocka_unit_test(raw_answers_are_kept_when_asked_for),

@@ -155,6 +155,30 @@ static void with_edits_each_event_is_as_without_our_fields(void **state) {
     }
 }
 
+static void a_last_event_gets_its_blank_line_with_edits_only(void **state) {
+    static const struct {
+        const char *sent, *want;
+    } rows[] = {
+        {"data: {\"choices\":[]}", "data: {\"choices\":[]}\n\n"},
+        {"data: {\"choices\":[]}\n", "data: {\"choices\":[]}\n\n"},
+        {": ping\n\ndata: [DONE]\n", ": ping\n\ndata: [DONE]\n\n"},
+        {"data: {\"choices\":[", "data: {\"choices\":["},
+        {"data: {\"choices\":[]}\n\n", "data: {\"choices\":[]}\n\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+        AUTO_BUF struct buf body = {0};
+        struct script s = {.body = &body, .step = 3};
+        struct fixture f;
+        assert_int_equal(buf_adds(&body, rows[i / 2].sent), 0);
+        fixture_open(&f, answer, &s, i % 2 ? without_edits : NULL);
+        struct answer a = fixture_call(&f, REQUEST);
+        assert_bytes(&a.body, sv_from(i % 2 ? rows[i / 2].sent : rows[i / 2].want));
+        answer_deinit(&a);
+        fixture_close(&f);
+    }
+}
+
 static void a_big_event_passes_whole(void **state) {
     AUTO_BUF struct buf body = {0};
     (void)state;
@@ -208,6 +232,7 @@ int main(void) {
         cmocka_unit_test(without_edits_the_agent_gets_the_engine_s_bytes),
         cmocka_unit_test(with_edits_an_agent_that_asks_itself_gets_the_engine_s_bytes),
         cmocka_unit_test(with_edits_each_event_is_as_without_our_fields),
+        cmocka_unit_test(a_last_event_gets_its_blank_line_with_edits_only),
         cmocka_unit_test(a_big_event_passes_whole),
         cmocka_unit_test(a_whole_answer_is_put_right_and_recorded),
     };
