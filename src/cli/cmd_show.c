@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/json.h"
+#include "base/json_loose.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/kept.h"
@@ -40,12 +41,45 @@ static void add_row(struct table *table, const json_t *line) {
     table_add(table, sv_from(text));
 }
 
+/* The fields of a call. Agent and engine can write what jansson does not hold. */
+static const char *const shown[] = {
+    "turn",
+    "response",
+    "logprobs",
+    "completion_tokens",
+    "role",
+    "prompt_token_ids",
+    "per_token_logps",
+    "completion_token_ids",
+    "finish_reason",
+    "latency_s",
+    "timestamp",
+    "schema",
+    "session",
+    "dialect",
+    "parent",
+    "edits",
+    "sampling",
+    "usage",
+    "status",
+    "end",
+    "trainable",
+    "findings",
+    "ttft_s",
+    "engine",
+    "model",
+    "policy_version",
+    "agent_session",
+    "upstream_status",
+    "upstream_error",
+    NULL,
+};
+
 static int take_line(void *arg, struct sv text, struct err *err) {
     struct showing *s = arg;
-    AUTO_JSON json_t *line = NULL;
-    int r = json_parse(text, "trace", &line, err);
-    if (r < 0) {
-        return r;
+    AUTO_JSON json_t *line = json_loose(text, shown);
+    if (!line) {
+        return err_set(err, ERR_CORRUPT, "the trace has a line that is no JSON object");
     }
     if (s->wanted) {
         if (json_integer_value(json_object_get(line, "turn")) == s->wanted && !s->turn) {

@@ -31,7 +31,11 @@ static unsigned long mapped_uid(struct rollout_session *s) {
     AUTO_FREE char *file = mem_printf(
         "/proc/%lld/uid_map", (long long)json_integer_value(json_object_get(record, "pid")));
     assert_ok(file_read(file, 4096, &map, &err), &err);
-    assert_int_equal(sscanf(buf_cstr(&map), "%lu %lu %lu", &inside, &outside, &n), 3);
+    char *at = NULL;
+    inside = strtoul(buf_cstr(&map), &at, 10);
+    outside = strtoul(at, &at, 10);
+    n = strtoul(at, &at, 10);
+    assert_string_equal(at, "\n");
     assert_int_equal(inside, 1000);
     assert_int_equal(n, 1); /* No other user of the host is behind any uid inside. */
     return outside;
