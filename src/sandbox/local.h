@@ -88,8 +88,9 @@ int local_seccomp(int *out_fd, struct err *err) CHECK_RESULT;
 int local_beat_join(struct local *l, struct err *err) CHECK_RESULT;
 void local_beat_leave(struct local *l);
 
-/* Says in the user's words why a sandbox did not start, from bwrap's own last words. */
-int local_diagnose(struct sv words, struct err *err);
+/* Says in the user's words why a sandbox did not start, from bwrap's own last words and the
+ * kernel's switches (`sysctls`: /proc/sys). */
+int local_diagnose(struct sv words, const char *sysctls, struct err *err);
 
 int local_check(struct err *err) CHECK_RESULT;
 

@@ -109,7 +109,7 @@ static int explain(struct local *l, struct start *s, struct err *err) {
                     (n = read(s->words[0], words + said.n, sizeof words - said.n)) > 0;) {
         said.n += (size_t)n;
     }
-    return local_diagnose(sv_trim(said), err);
+    return local_diagnose(sv_trim(said), "/proc/sys", err);
 }
 
 /* Whether `pid` is a child of bwrap's. While the pidfd behind it lives, the answer is for good. */

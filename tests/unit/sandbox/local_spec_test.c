@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "sandbox/local.h"
 #include "tests/testing.h"
@@ -67,21 +68,45 @@ static void a_mount_from_a_shut_folder_is_named(void **state) {
 
 static void the_last_words_of_bwrap_lead_to_a_remedy(void **state) {
     (void)state;
-    struct err err = {0};
-    assert_err(local_diagnose(SV(""), &err), ERR_ENVIRONMENT, &err, "without a word");
-    assert_err(local_diagnose(SV("bwrap: Unknown option --disable-userns\nmore\n"), &err),
-               ERR_ENVIRONMENT, &err, "0.8 or newer");
-    assert_null(strstr(err.msg, "more"));
-    assert_err(local_diagnose(SV("bwrap: Can't mount proc on /newroot/proc: x"), &err),
-               ERR_ENVIRONMENT, &err, "systempaths");
-    assert_err(local_diagnose(SV("bwrap: Creating new namespace failed: Resource temporarily "
-                                 "unavailable"),
-                              &err),
-               ERR_ENVIRONMENT, &err, "new namespace failed");
-    assert_err(local_diagnose(SV("bwrap: setting up uid map: Permission denied"), &err),
-               ERR_ENVIRONMENT, &err, "user namespaces");
-    assert_err(local_diagnose(SV("bwrap: something else"), &err), ERR_ENVIRONMENT, &err,
-               "'bwrap: something else'");
+    static const struct {
+        const char *words, *remedy;
+    } rows[] = {
+        {"", "without a word"},
+        {"bwrap: Unknown option --disable-userns\nmore\n", "0.8 or newer"},
+        {"bwrap: Can't mount proc on /newroot/proc: x", "systempaths"},
+        {"bwrap: Creating new namespace failed: Resource temporarily unavailable", "ulimit -u"},
+        {"bwrap: setting up uid map: Permission denied", "user namespaces"},
+        {"bwrap: something else", "'bwrap: something else'"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err err = {0};
+        assert_err(local_diagnose(sv_from(rows[i].words), "/nonexistent", &err), ERR_ENVIRONMENT,
+                   &err, rows[i].remedy);
+        assert_null(strstr(err.msg, "more\n"));
+    }
+}
+
+static void a_switch_of_the_kernel_is_named_with_what_to_set_it_to(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *value, *remedy;
+    } rows[] = {
+        {"kernel/apparmor_restrict_unprivileged_userns", "1\n", "'bwrap-userns-restrict'"},
+        {"kernel/unprivileged_userns_clone", "0\n", "`sysctl kernel.unprivileged_userns_clone=1`"},
+        {"user/max_user_namespaces", "0\n", "`sysctl user.max_user_namespaces=15000`"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err err = {0};
+        char dir[] = "/tmp/snaffle-sysctls.XXXXXX";
+        assert_non_null(mkdtemp(dir));
+        AUTO_FREE char *path = file_join(dir, rows[i].name);
+        AUTO_FREE char *folder = mem_strndup(path, (size_t)(strrchr(path, '/') - path));
+        assert_ok(file_mkdirs(folder, 0700, &err), &err);
+        assert_ok(file_write(path, sv_from(rows[i].value), 0600, &err), &err);
+        assert_err(local_diagnose(SV("bwrap: setting up uid map: Permission denied"), dir, &err),
+                   ERR_ENVIRONMENT, &err, rows[i].remedy);
+        assert_ok(file_remove_tree(dir, &err), &err);
+    }
 }
 
 static const struct CMUnitTest tests[] = {
@@ -89,6 +114,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_mount_stands_neither_in_the_home_nor_above_it),
     cmocka_unit_test(a_mount_from_a_shut_folder_is_named),
     cmocka_unit_test(the_last_words_of_bwrap_lead_to_a_remedy),
+    cmocka_unit_test(a_switch_of_the_kernel_is_named_with_what_to_set_it_to),
 };
 
 RUN_TESTS(tests)
