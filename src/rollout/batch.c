@@ -299,7 +299,7 @@ static int run_held(struct batch *b, struct err *err) {
     if (r < 0) {
         return r;
     }
-    b->ended = calloc(b->left, sizeof *b->ended);
+    b->ended = calloc(b->left, sizeof *b->ended); // NOLINT(bugprone-sizeof-expression): pointers
     r = b->ended ? run_threads(b, at_once, err) : err_set(err, ERR_NOMEM, "out of memory");
     free(b->ended);
     return r;

@@ -46,14 +46,15 @@ static int by_rollout(const void *a, const void *b) {
 }
 
 static int check_names(const struct batch_plan *p, struct err *err) {
-    AUTO_FREE const struct batch_item **sorted = calloc(p->n + 1, sizeof *sorted);
+    AUTO_FREE const struct batch_item **sorted =
+        calloc(p->n + 1, sizeof *sorted); // NOLINT(bugprone-sizeof-expression): pointers
     if (!sorted) {
         return no_memory(err);
     }
     for (size_t i = 0; i < p->n; i++) {
         sorted[i] = &p->items[i];
     }
-    qsort(sorted, p->n, sizeof *sorted, by_rollout);
+    qsort(sorted, p->n, sizeof *sorted, by_rollout); // NOLINT(bugprone-sizeof-expression): pointers
     for (size_t i = 1; i < p->n; i++) {
         if (strcmp(sorted[i - 1]->rollout, sorted[i]->rollout) == 0) {
             return err_set(err, ERR_INPUT,

@@ -166,14 +166,15 @@ static int by_id(const void *a, const void *b) {
 }
 
 static int check_ids(const struct task_list *l, struct err *err) {
-    AUTO_FREE const struct task **sorted = calloc(l->n + 1, sizeof *sorted);
+    AUTO_FREE const struct task **sorted =
+        calloc(l->n + 1, sizeof *sorted); // NOLINT(bugprone-sizeof-expression): pointers
     if (!sorted) {
         return no_memory(err);
     }
     for (size_t i = 0; i < l->n; i++) {
         sorted[i] = &l->tasks[i];
     }
-    qsort(sorted, l->n, sizeof *sorted, by_id);
+    qsort(sorted, l->n, sizeof *sorted, by_id); // NOLINT(bugprone-sizeof-expression): pointers
     for (size_t i = 1; i < l->n; i++) {
         if (strcmp(sorted[i - 1]->id, sorted[i]->id) == 0) {
             return err_set(err, ERR_INPUT, "%s: task_id '%s' is that of %s too (give each its own)",

@@ -80,7 +80,10 @@ static void run_doctor_inside(int go, int out) {
     }
     dup2(out, STDOUT_FILENO);
     dup2(out, STDERR_FILENO);
-    execl(getenv("SNAFFLE_PROGRAM"), "snaffle", "doctor", NULL);
+    const char *program = getenv("SNAFFLE_PROGRAM");
+    if (program) {
+        execl(program, "snaffle", "doctor", NULL);
+    }
     _exit(127);
 }
 

@@ -199,6 +199,9 @@ static void nothing_begins_without_room_or_on_a_run_that_another_has(void **stat
 
 #define KILL_TASKS 6
 #define KILL_EACH 2
+#define KILLS_EARLY 3     /* So many come surely before the end: */
+#define KILL_EARLY_MS 350 /* the sleeps alone take 400. */
+#define KILL_LATE_MS 1250
 #define KILL_ROUNDS_MAX 60 /* Each round comes further or is killed before it began. */
 
 /* What the process does that gets killed: a batch in the folder. */
@@ -225,8 +228,8 @@ static int victim(const char *dir) {
     return status;
 }
 
-/* Starts the victim and kills it after some time; its exit status, or -1 when it was killed. */
-static int one_round(const char *dir) {
+/* Starts the victim and kills it within so many ms; its exit status, or -1 when it was killed. */
+static int one_round(const char *dir, unsigned within_ms) {
     int status = 0;
     unsigned delay = 0;
     pid_t pid = fork();
@@ -236,7 +239,7 @@ static int one_round(const char *dir) {
     }
     assert_true(pid > 0);
     rand_bytes(&delay, sizeof delay);
-    clock_sleep_ms(50 + delay % 1200);
+    clock_sleep_ms(delay % within_ms);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -252,7 +255,7 @@ static void killed_at_any_moment_it_does_each_rollout_once_in_the_end(void **sta
     unsigned rounds = 0;
     unsigned kills = 0;
     while (status != 0 && rounds++ < KILL_ROUNDS_MAX) {
-        status = one_round(g->dir);
+        status = one_round(g->dir, kills < KILLS_EARLY ? KILL_EARLY_MS : KILL_LATE_MS);
         assert_true(status == 0 || status == -1);
         kills += status == -1;
     }
