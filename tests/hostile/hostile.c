@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/hostile/hostile.h"
 
-#include <fcntl.h>
-
 #include "base/file.h"
 
 #define AGENT_MAX (64u << 10)
 
 static bool is_long;
-static int agents = -1;
 
 void hostile_enter(int argc, char **argv) {
     bool as_user = false;
@@ -16,8 +13,7 @@ void hostile_enter(int argc, char **argv) {
         as_user = as_user || strcmp(argv[i], "--as-user") == 0;
         is_long = is_long || strcmp(argv[i], "--long") == 0;
     }
-    /* The sources may stand where the ordinary user can't go; an open folder stays open. */
-    agents = open(SOURCE_ROOT "/tests/hostile/agents", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ground_keep_sources();
     world_enter(as_user);
     cmocka_set_message_output(CM_OUTPUT_TAP);
 }
@@ -30,7 +26,7 @@ bool hostile_is_long(void) {
 static char *instruction(const char *agent, const char *vars) {
     struct err err = {0};
     AUTO_BUF struct buf script = {0};
-    AUTO_FREE char *path = mem_printf("/proc/self/fd/%d/%s", agents, agent);
+    AUTO_FREE char *path = mem_printf("%s/tests/hostile/agents/%s", ground_sources(), agent);
     assert_ok(file_read(path, AGENT_MAX, &script, &err), &err);
     bool is_python = strstr(agent, ".py") != NULL;
     char *text = mem_printf("%s\n%s%s%s", vars ? vars : "",

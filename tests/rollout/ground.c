@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/rollout/ground.h"
 
+#include <fcntl.h>
 #include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,11 +100,24 @@ void ground_task(const char *text, struct task *out) {
     assert_ok(task_parse(sv_from(json), "test", NULL, out, &err), &err);
 }
 
+static char kept_sources[32];
+
+void ground_keep_sources(void) {
+    int fd = open(SOURCE_ROOT, O_PATH | O_DIRECTORY); /* Programs of the tests inherit it. */
+    assert_true(fd >= 0);
+    snprintf(kept_sources, sizeof kept_sources, "/proc/self/fd/%d", fd);
+}
+
+const char *ground_sources(void) {
+    return kept_sources[0] ? kept_sources : SOURCE_ROOT;
+}
+
 static void check_schema(const char *schema, const char *dir, const char *name) {
     struct err err = {0};
     AUTO_FREE char *file = file_join(dir, name);
-    AUTO_FREE char *rules = mem_printf("%s/docs/schema/%s", SOURCE_ROOT, schema);
-    const char *argv[] = {"python3", SOURCE_ROOT "/tests/schema.py", rules, file, NULL};
+    AUTO_FREE char *rules = mem_printf("%s/docs/schema/%s", ground_sources(), schema);
+    AUTO_FREE char *checker = mem_printf("%s/tests/schema.py", ground_sources());
+    const char *argv[] = {"python3", checker, rules, file, NULL};
     struct proc_result result = {0};
     assert_ok(proc_run(&(struct proc_options){.argv = argv}, &result, &err), &err);
     if (result.exit_code != 0) {

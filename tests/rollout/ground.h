@@ -40,6 +40,11 @@ void ground_roll(struct ground *g, const char *task, const struct rollout_contro
 /* Checks what is on disk against the schemas. */
 void ground_check(const struct ground *g, const struct rollout_result *out);
 
+/* The project's folder. Kept before a test becomes an ordinary user, it can be used even where the
+ * path to it is closed to that user: an open folder stays open. */
+void ground_keep_sources(void);
+const char *ground_sources(void);
+
 /* Both. */
 void ground_run(struct ground *g, const char *task, const struct rollout_control *control,
                 struct rollout_result *out);
