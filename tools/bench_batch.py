@@ -140,6 +140,8 @@ def batch(build, scripted_model, rollouts, at_once, wait_s):
 def measure(build, scripted_model):
     """`scripted_model(build, folder, script)` gives its process and address."""
     totals, watch, left, lost = batch(build, scripted_model, ROLLOUTS, ROLLOUTS, WAIT_S)
+    if totals["causes"]:
+        raise SystemExit(f"bench: not every rollout ran as it should: {totals['causes']}")
     quick, _, quick_left, quick_lost = batch(build, scripted_model, RATE_ROLLOUTS, RATE_AT_ONCE, 0)
     return {
         "rollouts": totals["rollouts"],
