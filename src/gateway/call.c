@@ -215,6 +215,7 @@ static bool is_refused(struct gateway_session *s, struct exchange *x) {
     } else {
         return false;
     }
+    s->gateway->stats.refused++;
     exchange_reply_err(x, &e);
     return true;
 }
@@ -230,48 +231,66 @@ static void keep_text(struct call *c, const struct request *request, struct buf 
     }
 }
 
-void call_begin(struct gateway_session *s, struct exchange *x) {
+/* What the request says, or false: it was answered with an error. */
+static bool read_request(struct gateway_session *s, struct exchange *x, struct request *request,
+                         struct buf *plain, bool *readable) {
     static const struct sv invalid = {"{\"error\":\"invalid json body\"}", 29};
+    struct err e = {0};
+    int rc = decode_body(x, plain, &request->text, &e);
+    *readable = rc > 0;
+    if (rc > 0 && request_parse(request, request->text, NULL) < 0) {
+        exchange_reply(x, 400, SV("application/json"), invalid);
+        return false;
+    }
+    if (rc >= 0 && breaker_is_open(&s->breaker, request->text, clock_ms())) {
+        rc = err_set(&e, ERR_INPUT,
+                     "the same request failed again and again, so it was not sent on: "
+                     "change it, or wait");
+    }
+    if (rc < 0) {
+        exchange_reply_err(x, &e);
+    }
+    return rc >= 0;
+}
+
+static void begin(struct call *c, bool readable) {
+    struct gateway_session *s = c->session;
+    const struct request *request = &c->request;
+    c->number = ++s->stats.calls;
+    s->gateway->stats.calls++;
+    c->record = s->record;
+    c->edits = s->edits && readable;
+    c->n_choices = request_n(request);
+    c->rewrite.model = request->fields[REQUEST_MODEL].value;
+    c->level = session_level(s, request->fields[REQUEST_MODEL].value, request_is_stream(request),
+                             request_has_tools(request));
+    if (buf_add_sv(&c->policy, buf_sv(&s->policy_version)) < 0) {
+        buf_reset(&c->policy); /* The journal has the session's changes too. */
+    }
+    call_go(c);
+}
+
+void call_begin(struct gateway_session *s, struct exchange *x) {
     AUTO_BUF struct buf plain = {0};
     struct request request = {0};
     struct err e = {0};
+    bool readable;
     if (is_refused(s, x)) {
         return;
     }
-    int readable = decode_body(x, &plain, &request.text, &e);
-    if (readable < 0) {
-        exchange_reply_err(x, &e);
-        return;
-    }
-    if (readable && request_parse(&request, request.text, NULL) < 0) {
-        exchange_reply(x, 400, SV("application/json"), invalid);
-        return;
-    }
-    if (breaker_is_open(&s->breaker, request.text, clock_ms())) {
-        err_set(&e, ERR_INPUT,
-                "the same request failed again and again, so it was not sent on: "
-                "change it, or wait");
-        exchange_reply_err(x, &e);
+    if (!read_request(s, x, &request, &plain, &readable)) {
+        s->gateway->stats.refused++;
         return;
     }
     struct call *c = new_call(s, x);
     if (!c) {
+        s->gateway->stats.refused++;
         err_set(&e, ERR_NOMEM, "out of memory");
         exchange_reply_err(x, &e);
         return;
     }
     keep_text(c, &request, &plain);
-    c->number = ++s->stats.calls;
-    c->record = s->record;
-    c->edits = s->edits && readable;
-    c->n_choices = request_n(&request);
-    c->rewrite.model = request.fields[REQUEST_MODEL].value;
-    c->level = session_level(s, request.fields[REQUEST_MODEL].value, request_is_stream(&request),
-                             request_has_tools(&request));
-    if (buf_add_sv(&c->policy, buf_sv(&s->policy_version)) < 0) {
-        buf_reset(&c->policy); /* The journal has the session's changes too. */
-    }
-    call_go(c);
+    begin(c, readable);
 }
 
 void call_begin_models(struct gateway_session *s, struct exchange *x) {

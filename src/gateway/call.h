@@ -109,6 +109,7 @@ struct call {
     bool awaits_end;    /* All is written; only the engine's end of the body is missing. */
     bool journal_pending;
     bool journal_failed; /* The call was refused because it could not be recorded. */
+    bool is_stored;      /* Its result is in the journal. */
     int journal_code;    /* What the journal said last. */
     enum call_written written;
     struct err failure; /* Why there is no (whole) answer. */

@@ -9,6 +9,8 @@ static void on_written(void *arg) {
     c->journal_pending = false;
     if (c->journal_code < 0) {
         c->session->stats.capture_fault = true;
+    } else {
+        c->is_stored = true;
     }
     call_advance(c);
 }
@@ -186,6 +188,23 @@ static void end_agent(struct call *c) {
     }
 }
 
+/* Every call that began is counted once where it ended up. */
+static void count_end(struct call *c) {
+    struct gateway_session *s = c->session;
+    struct gateway_stats *all = &s->gateway->stats;
+    uint64_t tokens = capture_completion_tokens(&c->capture);
+    s->stats.calls_ended++;
+    s->stats.completion_tokens += tokens;
+    all->completion_tokens += tokens;
+    if (c->is_stored) {
+        all->calls_stored++;
+    } else if (c->record) {
+        all->calls_lost++;
+    } else {
+        all->calls_passed++;
+    }
+}
+
 static void conclude(struct call *c) {
     struct gateway_session *s = c->session;
     bool engine_failed = c->end == END_UPSTREAM_ABORT || c->end == END_ERROR ||
@@ -193,8 +212,7 @@ static void conclude(struct call *c) {
     upstream_cancel(c->up);
     c->up = NULL;
     if (!c->is_models) {
-        s->stats.calls_ended++;
-        s->stats.completion_tokens += capture_completion_tokens(&c->capture);
+        count_end(c);
         if (c->end != END_CLIENT_ABORT && !c->journal_failed) {
             session_note_answer(s, !engine_failed);
             if (c->x) { /* It holds the body. */

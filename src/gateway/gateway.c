@@ -78,6 +78,25 @@ uint16_t gateway_port(const struct gateway *g) {
     return g->tcp_server ? server_port(g->tcp_server) : 0;
 }
 
+struct stats_task {
+    const struct gateway *g;
+    struct gateway_stats *out;
+};
+
+static void read_stats(void *arg) {
+    const struct stats_task *t = arg;
+    struct gateway_stats *out = t->out;
+    *out = t->g->stats;
+    out->calls_open = out->calls - out->calls_stored - out->calls_passed - out->calls_lost;
+    for (const struct gateway_session *s = t->g->sessions; s; s = s->next) {
+        out->sessions++;
+    }
+}
+
+void gateway_stats(struct gateway *g, struct gateway_stats *out) {
+    loop_call(g->loop, read_stats, &(struct stats_task){g, out});
+}
+
 void gateway_stop(struct gateway *g) {
     if (!g) {
         return;

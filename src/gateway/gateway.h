@@ -38,6 +38,22 @@ int gateway_start(const struct gateway_options *o, struct gateway **out,
 uint16_t gateway_port(const struct gateway *g);
 void gateway_stop(struct gateway *g); /* Ends open calls as aborts, joins its thread. */
 
+/*
+ * What became of every call since the start, over all sessions, also those that are closed. At any
+ * moment calls == calls_open + calls_stored + calls_passed + calls_lost.
+ */
+struct gateway_stats {
+    uint64_t calls;             /* Begun: requests for a model that were understood. */
+    uint64_t calls_open;        /* Not ended yet. */
+    uint64_t calls_stored;      /* Ended, with the result in the journal. */
+    uint64_t calls_passed;      /* Ended, in sessions that record nothing. */
+    uint64_t calls_lost;        /* Ended, and the journal refused a record of it. */
+    uint64_t refused;           /* Answered with an error here, without becoming a call. */
+    uint64_t completion_tokens; /* As usage or the ids say. */
+    uint64_t sessions;          /* Open now. */
+};
+void gateway_stats(struct gateway *g, struct gateway_stats *out);
+
 struct gateway_session_options {
     const char *name;           /* "<rollout>.<attempt>", in every record. */
     const char *upstream_url;   /* ".../v1" as a rule. */

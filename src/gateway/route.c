@@ -4,19 +4,22 @@
 
 #define BEARER "Bearer "
 
-static void reply_status(struct exchange *x, int code, const char *message) {
+static void reply_not_found(struct gateway *g, struct exchange *x) {
     struct err e = {0};
-    err_set(&e, code, "%s", message);
+    g->stats.refused++;
+    err_set(&e, ERR_NOT_FOUND, "no such path: this is a model gateway, use /v1/chat/completions");
     exchange_reply_err(x, &e);
 }
 
-static void reply_unauthorized(struct exchange *x) {
+static void reply_unauthorized(struct gateway *g, struct exchange *x) {
+    g->stats.refused++;
     exchange_reply(x, 401, SV("application/json"),
                    SV("{\"error\":{\"message\":\"unknown api key\",\"type\":"
                       "\"invalid_request_error\",\"code\":\"invalid_api_key\"}}"));
 }
 
-static void reply_not_allowed(struct exchange *x) {
+static void reply_not_allowed(struct gateway *g, struct exchange *x) {
+    g->stats.refused++;
     exchange_reply(x, 405, SV("application/json"),
                    SV("{\"error\":{\"message\":\"method not allowed\",\"type\":"
                       "\"invalid_request_error\",\"code\":null}}"));
@@ -55,17 +58,16 @@ static void serve(struct gateway_session *s, struct exchange *x, struct sv path)
         if (sv_eq(method, SV("POST"))) {
             call_begin(s, x);
         } else {
-            reply_not_allowed(x);
+            reply_not_allowed(s->gateway, x);
         }
     } else if (sv_eq(path, SV("/models"))) {
         if (sv_eq(method, SV("GET")) || sv_eq(method, SV("HEAD"))) {
             call_begin_models(s, x);
         } else {
-            reply_not_allowed(x);
+            reply_not_allowed(s->gateway, x);
         }
     } else {
-        reply_status(x, ERR_NOT_FOUND,
-                     "no such path: this is a model gateway, use /v1/chat/completions");
+        reply_not_found(s->gateway, x);
     }
 }
 
@@ -99,6 +101,6 @@ void route_tcp(struct exchange *x, void *gateway) {
     if (s) {
         serve(s, x, path);
     } else {
-        reply_unauthorized(x);
+        reply_unauthorized(gateway, x);
     }
 }

@@ -86,6 +86,7 @@ struct gateway {
     uint64_t calls_max;
     uint64_t calls_open;
     struct gateway_session *sessions;
+    struct gateway_stats stats; /* But calls_open and sessions, which are counted when asked for. */
     struct call *spare_calls;
     unsigned n_spare_calls;
 

@@ -116,7 +116,48 @@ static void count_records(struct fixture *f) {
     }
 }
 
-static void parallel_sessions_are_recorded_each_on_its_own(void **state) {
+/* Some calls besides: one that fails, one whose agent leaves, one of a session that records
+ * nothing, and two requests that are none. */
+static void call_oddly(struct fixture *f) {
+    struct gateway_session *bare;
+    struct err e = {0};
+    const struct gateway_session_options o = {.name = "bare.1",
+                                              .upstream_url = engine_url(f->engine)};
+    assert_ok(gateway_session_open(f->gateway, &o, &bare, &e), &e);
+    const char *const tokens[] = {gateway_session_token(bare), "unknown",
+                                  gateway_session_token(f->session)};
+    const char *const bodies[] = {"{\"stream\":true}", "{\"stream\":true}", "{\"stream\":"};
+    for (size_t i = 0; i < 3; i++) {
+        struct agent a = agent_connect_tcp(f->port);
+        agent_post(&a, "/v1/chat/completions", tokens[i], sv_from(bodies[i]));
+        struct answer r = agent_read(&a);
+        assert_int_equal(r.status, i == 0 ? 200 : i == 1 ? 401 : 400);
+        answer_deinit(&r);
+        agent_close(&a);
+    }
+    struct agent leaver = agent_connect_tcp(f->port);
+    agent_post(&leaver, "/v1/chat/completions", gateway_session_token(f->session),
+               SV("{\"stream\":true}"));
+    struct answer r = agent_read_until(&leaver, "t0");
+    answer_deinit(&r);
+    agent_close(&leaver);
+    fixture_await_result(f, 1);
+    assert_ok(gateway_session_close(bare, deadline_in_s(5), &e), &e);
+}
+
+static void check_counters(struct fixture *f, uint64_t stored) {
+    struct gateway_stats all;
+    gateway_stats(f->gateway, &all);
+    assert_int_equal(all.calls, stored + 1);
+    assert_int_equal(all.calls_stored, stored);
+    assert_int_equal(all.calls_passed, 1);
+    assert_int_equal(all.calls_open, 0);
+    assert_int_equal(all.calls_lost, 0);
+    assert_int_equal(all.refused, 2);
+    assert_int_equal(all.sessions, 1);
+}
+
+static void every_call_of_parallel_sessions_is_stored_once_and_counted(void **state) {
     static struct worker workers[SESSIONS];
     pthread_t threads[SESSIONS];
     struct fixture f;
@@ -137,6 +178,8 @@ static void parallel_sessions_are_recorded_each_on_its_own(void **state) {
         assert_ok(gateway_session_close(workers[i].session, deadline_in_s(5), &e), &e);
     }
     count_records(&f);
+    call_oddly(&f);
+    check_counters(&f, SESSIONS * CALLS + 1);
     fixture_close(&f);
 }
 
@@ -182,7 +225,7 @@ static void a_slow_reader_slows_the_engine_and_costs_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parallel_sessions_are_recorded_each_on_its_own),
+        cmocka_unit_test(every_call_of_parallel_sessions_is_stored_once_and_counted),
         cmocka_unit_test(a_slow_reader_slows_the_engine_and_costs_no_memory),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
