@@ -23,6 +23,7 @@ static int listen_tcp(struct gateway *g, const struct gateway_options *o, struct
     const struct server_options so = {
         .host = o->host,
         .port = o->port,
+        .wants_body = route_may_ask,
         .on_request = route_tcp,
         .arg = g,
     };

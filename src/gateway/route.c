@@ -88,16 +88,27 @@ void route_unix(struct exchange *x, void *session) {
     }
 }
 
+/* Leaves the path behind the token. */
+static struct gateway_session *find_session(struct gateway *g, struct exchange *x,
+                                            struct sv *path) {
+    struct sv token = {0};
+    if (!take_path_token(path, &token)) {
+        token = bearer(x);
+    }
+    return session_find(g, token);
+}
+
+bool route_may_ask(struct exchange *x, void *gateway) {
+    struct sv path = exchange_path(x);
+    return find_session(gateway, x, &path);
+}
+
 void route_tcp(struct exchange *x, void *gateway) {
     struct sv path = exchange_path(x);
-    struct sv token = {0};
     if (is_health(x, path)) {
         return;
     }
-    if (!take_path_token(&path, &token)) {
-        token = bearer(x);
-    }
-    struct gateway_session *s = session_find(gateway, token);
+    struct gateway_session *s = find_session(gateway, x, &path);
     if (s) {
         serve(s, x, path);
     } else {

@@ -9,11 +9,12 @@
 
 struct gateway_session *session_find(struct gateway *g, struct sv token) {
     unsigned char digest[SESSION_DIGEST_BYTES];
+    const struct sv shown = {(const char *)digest, sizeof digest};
     struct gateway_session *found = NULL;
     SHA256((const unsigned char *)token.p, token.n, digest);
     for (struct gateway_session *s = g->sessions; s; s = s->next) {
-        if (memcmp(s->digest, digest, sizeof digest) == 0) {
-            found = s; /* How far two digests agree says nothing of the token. */
+        if (sv_eq_constant_time((struct sv){(const char *)s->digest, sizeof s->digest}, shown)) {
+            found = s;
         }
     }
     return found;

@@ -25,6 +25,12 @@ struct upstream_pool;
 
 #define SESSION_TOKEN_BYTES 16 /* 128 bits: past guessing. */
 #define SESSION_DIGEST_BYTES 32
+/* On a session's own socket: an agent with its sub-agents has a handful of connections, each costs
+ * a descriptor of the process that serves all other rollouts too, and each has one call at a time.
+ */
+#define SESSION_CLIENTS_MAX 256u
+/* Requests in memory, of one session's own socket: four of the greatest. */
+#define SESSION_HELD_MAX (256u * 1024 * 1024)
 /* Model, stream and tools together have a handful of combinations in one rollout. */
 #define SESSION_REFUSALS_MAX 16u
 
@@ -110,6 +116,7 @@ void session_free(struct gateway_session *s);
 
 /* A server's handler: `arg` is the session of a unix socket, or of none. */
 void route_tcp(struct exchange *x, void *gateway);
+bool route_may_ask(struct exchange *x, void *gateway); /* Shows a session's token. */
 void route_unix(struct exchange *x, void *session);
 
 #endif

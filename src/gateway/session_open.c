@@ -211,6 +211,8 @@ int gateway_session_listen_unix(struct gateway_session *s, const char *path, str
     const struct server_options o = {
         .unix_path = path,
         .unix_mode = 0666,
+        .clients_max = SESSION_CLIENTS_MAX,
+        .held_max = SESSION_HELD_MAX,
         .on_request = route_unix,
         .arg = s,
     };

@@ -21,14 +21,11 @@ void client_release(struct client *c) {
     c->conn = NULL;
     timer_free(c->timer);
     c->timer = NULL;
-    if (c->prev) {
-        c->prev->next = c->next;
-    } else {
-        c->server->clients = c->next;
-    }
-    if (c->next) {
-        c->next->prev = c->prev;
-    }
+    struct server *s = c->server;
+    *(c->prev ? &c->prev->next : &s->clients) = c->next;
+    *(c->next ? &c->next->prev : &s->oldest) = c->prev;
+    s->n_clients--;
+    s->held -= c->held;
     http1_head_parser_deinit(&c->parser);
     buf_deinit(&c->early);
     if (!c->processing) {
@@ -68,6 +65,20 @@ static void refuse(struct client *c, int status, const char *why) {
     conn_finish(c->conn);
     exchange_free(c->exchange);
     client_release(c);
+}
+
+static void take_stock(struct client *c) {
+    size_t now = c->parser.carry.len + c->early.len + (c->exchange ? c->exchange->body.len : 0);
+    c->server->held += now - c->held;
+    c->held = now;
+}
+
+/* More of a request was read: is there room for it? */
+static void check_room(struct client *c) {
+    take_stock(c);
+    if (c->server->held > c->server->options.held_max) {
+        refuse(c, 503, "too many bytes of requests are held here: try again");
+    }
 }
 
 static void set_state(struct client *c, enum client_state state) {
@@ -111,6 +122,24 @@ static int start_exchange(struct client *c, const struct http1_head *head) {
     return 0;
 }
 
+/* `awaited`: no byte of the body has come with the head. */
+static void begin_body(struct client *c, bool awaited) {
+    const struct server_options *o = &c->server->options;
+    struct exchange *x = c->exchange;
+    bool has_body = x->head.chunked || x->head.content_length > 0;
+    if (has_body && o->wants_body && !o->wants_body(x, o->arg)) {
+        x->keep = false;
+        set_state(c, CLIENT_ANSWER);
+        o->on_request(x, o->arg);
+        return;
+    }
+    set_state(c, CLIENT_BODY);
+    if (awaited && x->head.expect_continue &&
+        conn_write(c->conn, SV("HTTP/1.1 100 Continue\r\n\r\n")) < 0) {
+        cut(c);
+    }
+}
+
 static size_t read_head(struct client *c, struct sv in) {
     struct http1_head head;
     struct err err = {0};
@@ -124,6 +153,7 @@ static size_t read_head(struct client *c, struct sv in) {
         return 0;
     }
     if (r == 0) {
+        check_room(c);
         return used;
     }
     size_t body_max = c->server->options.body_max;
@@ -132,11 +162,7 @@ static size_t read_head(struct client *c, struct sv in) {
     } else if (start_exchange(c, &head) < 0) {
         cut(c);
     } else {
-        set_state(c, CLIENT_BODY);
-        bool waits = c->exchange->head.expect_continue && used == in.n;
-        if (waits && conn_write(c->conn, SV("HTTP/1.1 100 Continue\r\n\r\n")) < 0) {
-            cut(c);
-        }
+        begin_body(c, used == in.n);
     }
     return used;
 }
@@ -151,6 +177,8 @@ static size_t read_body(struct client *c, struct sv in, bool *more) {
         int added = buf_add_sv(&c->exchange->body, span);
         if (added < 0) {
             refuse(c, err_http_status(added), "the request body is too long");
+        } else {
+            check_room(c);
         }
     } else if (r == HTTP1_END) {
         set_state(c, CLIENT_ANSWER);
@@ -169,8 +197,11 @@ static size_t read_body(struct client *c, struct sv in, bool *more) {
 static void hold_early(struct client *c, struct sv in) {
     if (buf_add_sv(&c->early, in) < 0) {
         cut(c);
-    } else if (c->early.len > EARLY_MAX) {
-        conn_read_pause(c->conn);
+    } else {
+        if (c->early.len > EARLY_MAX) {
+            conn_read_pause(c->conn);
+        }
+        take_stock(c);
     }
 }
 
@@ -196,6 +227,7 @@ static void client_process(struct client *c, struct sv in) {
 static void process_early(struct client *c) {
     struct buf early = c->early;
     c->early = (struct buf){0};
+    take_stock(c);
     conn_read_resume(c->conn);
     client_process(c, buf_sv(&early));
     buf_deinit(&early);
@@ -209,6 +241,7 @@ void client_next(struct client *c, bool keep) {
         return;
     }
     set_state(c, CLIENT_IDLE);
+    take_stock(c);
     if (!c->processing && c->early.len > 0) {
         process_early(c);
     }
@@ -269,8 +302,31 @@ static const struct conn_events events = {
     .on_drain = on_drain,
 };
 
+/* Whoever holds connections open without asking anything must not keep others out. */
+static bool make_room(struct server *s) {
+    struct client *c = s->oldest;
+    if (s->n_clients < s->options.clients_max) {
+        return true;
+    }
+    while (c && c->state != CLIENT_IDLE && c->state != CLIENT_HEAD) {
+        c = c->prev;
+    }
+    if (c) {
+        on_time(c);
+    }
+    return c;
+}
+
+static void link_client(struct server *s, struct client *c) {
+    c->next = s->clients;
+    *(c->next ? &c->next->prev : &s->oldest) = c;
+    s->clients = c;
+    s->n_clients++;
+}
+
 static void on_accept(struct conn *conn, void *arg) {
     struct server *s = arg;
+    bool fits = make_room(s);
     struct client *c = calloc(1, sizeof *c);
     if (!c || timer_new(s->loop, on_time, c, &c->timer, NULL) < 0) {
         free(c);
@@ -280,11 +336,11 @@ static void on_accept(struct conn *conn, void *arg) {
     c->server = s;
     c->conn = conn;
     c->parser.kind = HTTP1_REQUEST;
-    c->next = s->clients;
-    if (c->next) {
-        c->next->prev = c;
+    link_client(s, c);
+    if (!fits) {
+        refuse(c, 503, "too many connections are open here: try again");
+        return;
     }
-    s->clients = c;
     set_state(c, CLIENT_IDLE);
     conn_set_events(conn, &events, c);
     conn_read_resume(conn);
@@ -305,6 +361,8 @@ int server_new(struct loop *l, const struct server_options *o, struct server **o
     s->options.head_ms = o->head_ms ? o->head_ms : SERVER_HEAD_MS;
     s->options.body_ms = o->body_ms ? o->body_ms : SERVER_BODY_MS;
     s->options.idle_ms = o->idle_ms ? o->idle_ms : SERVER_IDLE_MS;
+    s->options.clients_max = o->clients_max ? o->clients_max : SERVER_CLIENTS_MAX;
+    s->options.held_max = o->held_max ? o->held_max : SERVER_HELD_MAX;
     struct listener_options lo = {
         .host = o->host,
         .port = o->port,

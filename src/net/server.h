@@ -32,6 +32,12 @@ struct exchange;
 #define SERVER_HEAD_MS 30000                /* From a request's first byte to its head's end. */
 #define SERVER_BODY_MS 30000                /* Between two reads of a body. */
 #define SERVER_IDLE_MS 75000                /* Kept-alive without a request; nginx's default. */
+/* Each costs a descriptor, of which a process has 20,000 as a rule and an engine's side needs as
+ * many. Above it the oldest that has sent no whole head makes room, else the new one gets a 503. */
+#define SERVER_CLIENTS_MAX 16384u
+/* Requests held in memory, of all clients together: sixteen of the greatest, or a thousand of 1 MB.
+ * What would pass it gets a 503. */
+#define SERVER_HELD_MAX (1024u * 1024 * 1024)
 
 struct server_options {
     const char *host; /* As in listener.h. */
@@ -42,6 +48,12 @@ struct server_options {
     int64_t head_ms; /* Times: 0 takes the constant above. */
     int64_t body_ms;
     int64_t idle_ms;
+    unsigned clients_max; /* 0: SERVER_CLIENTS_MAX. */
+    size_t held_max;      /* 0: SERVER_HELD_MAX. */
+    /* The head of a request with a body is there. false: on_request comes at once, without the
+     * body, and the connection ends with the answer: who may not ask can't fill the memory. NULL:
+     * each body is read. */
+    bool (*wants_body)(struct exchange *x, void *arg);
     void (*on_request)(struct exchange *x, void *arg);
     void *arg; /* Kept. */
 };

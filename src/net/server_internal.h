@@ -25,6 +25,7 @@ struct client {
     struct buf early;          /* Came behind the request that is being answered. */
     struct sv behind;          /* The same while its handler runs for the first time. */
     struct timer *timer;
+    size_t held;     /* Of server.held. */
     bool processing; /* client_process is on the stack. */
     bool gone;       /* Its connection was given up; freed when the stack is off it. */
 };
@@ -33,7 +34,10 @@ struct server {
     struct loop *loop;
     struct server_options options;
     struct listener *listener;
-    struct client *clients;
+    struct client *clients; /* The newest first. */
+    struct client *oldest;
+    unsigned n_clients;
+    size_t held; /* Bytes of requests in memory. */
 };
 
 enum answer_mode { ANSWER_NONE, ANSWER_RAW, ANSWER_BODY };

@@ -384,7 +384,125 @@ static void an_error_is_answered_in_its_own_status(void **state) {
            "\"invalid_request_error\",\"code\":\"NOT_FOUND\"}}");
 }
 
+/* --- many at once --- */
+
+static bool never_wants_a_body(struct exchange *x, void *arg) {
+    (void)x;
+    (void)arg;
+    return false;
+}
+
+static struct room *open_narrow_room(unsigned clients_max, size_t held_max) {
+    struct room *r = calloc(1, sizeof *r);
+    struct err err = {0};
+    assert_non_null(r);
+    r->l = test_loop();
+    struct server_options o = {
+        .clients_max = clients_max, .held_max = held_max, .on_request = on_request, .arg = r};
+    assert_ok(server_new(r->l, &o, &r->server, &err), &err);
+    return r;
+}
+
+#define GET_LAST "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+static void the_oldest_that_asks_nothing_makes_room(void **state) {
+    (void)state;
+    static const char *const idle[] = {"", "GET / HT"};
+    for (size_t i = 0; i < 2; i++) {
+        struct room *r = open_narrow_room(3, 0);
+        AUTO_BUF struct buf answer = {0};
+        AUTO_BUF struct buf end = {0};
+        int fds[3];
+        for (int k = 0; k < 3; k++) {
+            fds[k] = test_connect(server_port(r->server));
+            test_send(fds[k], SV("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+            test_read_until(fds[k], &answer, "GET / []");
+            buf_reset(&answer);
+            test_send(fds[k], sv_from(idle[i]));
+        }
+        assert_int_equal(ask(r, GET_LAST, &answer), 0);
+        assert_true(sv_starts_with(buf_sv(&answer), SV("HTTP/1.1 200 ")));
+        assert_int_equal(test_read_end(fds[0], &end), 0);
+        assert_true(i ? sv_starts_with(buf_sv(&end), SV("HTTP/1.1 408 ")) : end.len == 0);
+        for (int k = 0; k < 3; k++) {
+            close(fds[k]);
+        }
+        close_room(r);
+    }
+}
+
+static void when_all_are_busy_a_new_connection_is_told_so(void **state) {
+    (void)state;
+    struct room *r = open_narrow_room(1, 0);
+    AUTO_BUF struct buf answer = {0};
+    int fd = test_connect(server_port(r->server));
+    test_send(fd, SV("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n"));
+    assert_true(test_wait(r->l, holds_one, r));
+    assert_int_equal(ask(r, GET_LAST, &answer), 0);
+    assert_true(sv_starts_with(buf_sv(&answer), SV("HTTP/1.1 503 ")));
+    close(fd);
+    assert_true(test_wait(r->l, heard_gone, r));
+    close_room(r);
+}
+
+static void bodies_together_are_bounded_and_given_back(void **state) {
+    (void)state;
+    struct room *r = open_narrow_room(0, 1000);
+    AUTO_BUF struct buf answer = {0};
+    AUTO_BUF struct buf request = {0};
+    char filling[600];
+    memset(filling, 'x', sizeof filling);
+    assert_int_equal(buf_adds(&request, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                                        "Content-Length: 600\r\n\r\n"),
+                     0);
+    int fd = test_connect(server_port(r->server));
+    test_send(fd, buf_sv(&request));
+    test_send(fd, (struct sv){filling, 599});
+    assert_int_equal(buf_add(&request, filling, 600), 0);
+    do { /* Until the first one's bytes are there. */
+        buf_reset(&answer);
+        assert_int_equal(ask(r, buf_cstr(&request), &answer), 0);
+    } while (sv_starts_with(buf_sv(&answer), SV("HTTP/1.1 200 ")));
+    assert_true(sv_starts_with(buf_sv(&answer), SV("HTTP/1.1 503 ")));
+    test_send(fd, SV("x"));
+    assert_int_equal(test_read_end(fd, &answer), 0);
+    close(fd);
+    for (int i = 0; i < 3; i++) { /* Nothing is left of those before. */
+        buf_reset(&answer);
+        assert_int_equal(ask(r, buf_cstr(&request), &answer), 0);
+        assert_true(sv_starts_with(buf_sv(&answer), SV("HTTP/1.1 200 ")));
+    }
+    close_room(r);
+}
+
+static void a_body_that_is_not_wanted_is_not_waited_for(void **state) {
+    (void)state;
+    struct room *r = calloc(1, sizeof *r);
+    struct err err = {0};
+    AUTO_BUF struct buf answer = {0};
+    assert_non_null(r);
+    r->l = test_loop();
+    struct server_options o = {
+        .wants_body = never_wants_a_body, .on_request = on_request, .arg = r};
+    assert_ok(server_new(r->l, &o, &r->server, &err), &err);
+    assert_int_equal(ask(r,
+                         "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n"
+                         "POST /2 HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                         "Content-Length: 9000\r\n\r\n",
+                         &answer),
+                     0);
+    assert_string_equal(buf_cstr(&answer),
+                        OK("9", "GET /1 []") "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+                                             "Content-Length: 10\r\nConnection: close\r\n\r\n"
+                                             "POST /2 []");
+    close_room(r);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_oldest_that_asks_nothing_makes_room),
+    cmocka_unit_test(when_all_are_busy_a_new_connection_is_told_so),
+    cmocka_unit_test(bodies_together_are_bounded_and_given_back),
+    cmocka_unit_test(a_body_that_is_not_wanted_is_not_waited_for),
     cmocka_unit_test(a_request_is_answered_and_the_connection_kept),
     cmocka_unit_test(pipelined_requests_are_answered_in_order),
     cmocka_unit_test(a_chunked_request_and_http_1_0_are_served),
