@@ -55,6 +55,8 @@ int gateway_start(const struct gateway_options *o, struct gateway **out, struct 
     }
     g->journal = o->journal;
     g->keep_raw = o->keep_raw;
+    g->on_request = o->on_request;
+    g->on_request_arg = o->on_request_arg;
     g->calls_max = o->connections_max ? o->connections_max : GATEWAY_CALLS_MAX;
     pthread_mutex_init(&g->mutex, NULL);
     int rc = loop_new(&g->loop, err);

@@ -22,6 +22,7 @@
  *     gateway_stop(g);
  */
 
+struct exchange;
 struct gateway;
 struct gateway_session;
 
@@ -31,6 +32,10 @@ struct gateway_options {
     uint16_t port;            /* 0: any; gateway_port tells. */
     bool keep_raw;            /* Write the engine's raw answers into the journal too. */
     uint64_t connections_max; /* 0: 4,096. */
+    /* Sees each request on TCP first, on a loop's thread, and must not block. True: it is its to
+     * answer. NULL: none. */
+    bool (*on_request)(struct exchange *x, void *arg);
+    void *on_request_arg;
 };
 
 int gateway_start(const struct gateway_options *o, struct gateway **out,
@@ -77,6 +82,9 @@ struct gateway_session_options {
 int gateway_session_open(struct gateway *g, const struct gateway_session_options *o,
                          struct gateway_session **out, struct err *err) CHECK_RESULT;
 const char *gateway_session_token(const struct gateway_session *s);
+
+/* Who shows no known token on TCP is this session's agent from now on. NULL: nobody is. */
+void gateway_set_default_session(struct gateway *g, struct gateway_session *s);
 
 /* From the next call on. Each call's record says what stood at its beginning, or what the engine
  * itself says. NULL: not known. */

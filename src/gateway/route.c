@@ -95,20 +95,23 @@ static struct gateway_session *find_session(struct gateway *g, struct exchange *
     if (!take_path_token(path, &token)) {
         token = bearer(x);
     }
-    return session_find(g, token);
+    struct gateway_session *s = session_find(g, token);
+    return s ? s : g->default_session;
 }
 
 bool route_may_ask(struct exchange *x, void *gateway) {
     struct sv path = exchange_path(x);
-    return find_session(gateway, x, &path);
+    const struct gateway *g = gateway;
+    return g->on_request || find_session(gateway, x, &path);
 }
 
 void route_tcp(struct exchange *x, void *gateway) {
     struct sv path = exchange_path(x);
-    if (is_health(x, path)) {
+    struct gateway *g = gateway;
+    if ((g->on_request && g->on_request(x, g->on_request_arg)) || is_health(x, path)) {
         return;
     }
-    struct gateway_session *s = find_session(gateway, x, &path);
+    struct gateway_session *s = find_session(g, x, &path);
     if (s) {
         serve(s, x, path);
     } else {

@@ -92,6 +92,9 @@ struct gateway {
     uint64_t calls_max;
     uint64_t calls_open;
     struct gateway_session *sessions;
+    struct gateway_session *default_session; /* Of requests without a known token; or NULL. */
+    bool (*on_request)(struct exchange *x, void *arg);
+    void *on_request_arg;
     struct gateway_stats stats; /* But calls_open and sessions, which are counted when asked for. */
     struct call *spare_calls;
     unsigned n_spare_calls;

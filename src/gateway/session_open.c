@@ -174,6 +174,20 @@ int gateway_session_open(struct gateway *g, const struct gateway_session_options
     return 0;
 }
 
+struct default_task {
+    struct gateway *g;
+    struct gateway_session *s;
+};
+
+static void set_default(void *arg) {
+    struct default_task *t = arg;
+    t->g->default_session = t->s;
+}
+
+void gateway_set_default_session(struct gateway *g, struct gateway_session *s) {
+    loop_call(g->loop, set_default, &(struct default_task){g, s});
+}
+
 struct policy_task {
     struct gateway_session *s;
     struct buf *fresh;
@@ -261,6 +275,9 @@ static void unlink_session(void *arg) {
         at = &(*at)->next;
     }
     *at = s->next;
+    if (s->gateway->default_session == s) {
+        s->gateway->default_session = NULL;
+    }
 }
 
 /* True once no call is under way. */
