@@ -3,12 +3,12 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "journal/boot.h"
 #include "journal/format.h"
 #include "journal/places.h"
@@ -149,18 +149,6 @@ static void *writer_main(void *arg) {
     }
 }
 
-/* The writer takes no signal: a handler there could hold up every call, and SIGXFSZ would end the
- * process where an error code says the same. */
-static int start_writer(struct journal *j) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int e = pthread_create(&j->thread, NULL, writer_main, j);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return e;
-}
-
 static void release(struct journal *j) {
     segment_end(&j->segment);
     boot_deinit(&j->boot);
@@ -188,7 +176,7 @@ int journal_open(const struct journal_options *o, struct journal **out, struct e
     int r = boot_make(o->dir, &j->boot, err);
     r = r < 0 ? r : segment_begin(&j->segment, err);
     if (r == 0) {
-        int e = start_writer(j);
+        int e = thread_start(&j->thread, 0, writer_main, j);
         r = e == 0 ? 0 : err_sys(err, ERR_SYS, e, "cannot start the journal's thread");
     }
     if (r < 0) {

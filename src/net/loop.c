@@ -2,9 +2,9 @@
 #include "net/loop.h"
 
 #include <semaphore.h>
-#include <signal.h>
 #include <stdlib.h>
 
+#include "base/thread.h"
 #include "net/conn.h"
 #include "net/loop_internal.h"
 
@@ -32,17 +32,6 @@ static void *run(void *arg) {
     return NULL;
 }
 
-/* Signals belong to the main thread; SIGPIPE of a TLS write stays pending here and harms nobody. */
-static int start_thread(struct loop *l) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&l->thread, NULL, run, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return r;
-}
-
 static void release(struct loop *l) {
     pthread_mutex_destroy(&l->lock);
     free(l->read_buffer);
@@ -65,7 +54,7 @@ int loop_new(struct loop **out, struct err *err) {
     l->wake.data = l;
     r = uv_async_init(&l->uv, &l->wake, run_tasks);
     if (r == 0) {
-        r = -start_thread(l);
+        r = -thread_start(&l->thread, 0, run, l);
         if (r != 0) {
             uv_close((uv_handle_t *)&l->wake, NULL);
             uv_run(&l->uv, UV_RUN_DEFAULT);

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "rollout/batch_room.h"
 #include "rollout/factory_impl.h"
 #include "rollout/result.h"
@@ -197,17 +198,13 @@ static void watch(struct batch *b) {
 
 /* Starts at most `n` threads; gives how many there are. */
 static unsigned start_threads(struct batch *b, pthread_t *threads, unsigned n, int *why) {
-    pthread_attr_t attr;
     unsigned started = 0;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
     pthread_mutex_lock(&b->lock);
-    while (started < n && (*why = pthread_create(&threads[started], &attr, worker, b)) == 0) {
+    while (started < n && (*why = thread_start(&threads[started], STACK_BYTES, worker, b)) == 0) {
         started++;
     }
     b->threads = started;
     pthread_mutex_unlock(&b->lock);
-    pthread_attr_destroy(&attr);
     return started;
 }
 

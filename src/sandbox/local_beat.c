@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "sandbox/guest_client_call.h"
 #include "sandbox/local.h"
 
@@ -84,18 +84,13 @@ static void *beat_for_ever(void *arg) {
     return arg;
 }
 
-/* With the lock held. The thread takes no signals: those are for the program's own threads. */
+/* With the lock held. */
 static int start_thread(struct err *err) {
     if (thread_of == getpid()) {
         return 0;
     }
     pthread_t thread;
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&thread, NULL, beat_for_ever, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int r = thread_start(&thread, 0, beat_for_ever, NULL);
     if (r != 0) {
         return err_sys(err, ERR_SYS, r, "cannot start the beat's thread");
     }

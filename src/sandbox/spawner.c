@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "sandbox/spawn_child.h"
 
 struct request {
@@ -54,18 +54,13 @@ static void *serve(void *arg) {
     return arg;
 }
 
-/* With the lock held. The thread takes no signals: those are for the program's own threads. */
+/* With the lock held. */
 static int start_thread(struct err *err) {
     if (spawner_of == getpid()) {
         return 0;
     }
     pthread_t thread;
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&thread, NULL, serve, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int r = thread_start(&thread, 0, serve, NULL);
     if (r != 0) {
         return err_sys(err, ERR_SYS, r, "cannot start the spawner thread");
     }

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_BASE_THREAD_H
+#define SNAFFLE_BASE_THREAD_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+/* Starts a thread that takes no signals: those are for the program's own threads, where a handler
+ * holds up nobody's work. What would end a process (SIGPIPE, SIGXFSZ) is an error code there.
+ * `stack_bytes`: 0 for the system's choice. Gives 0 or an errno. */
+int thread_start(pthread_t *out, size_t stack_bytes, void *(*run)(void *), void *arg) CHECK_RESULT;
+
+#endif
