@@ -151,6 +151,7 @@ struct local_ends {
     int listen; /* Where the guest answers. */
     int ready;  /* Written to by the guest once it listens. */
     int info;   /* bwrap tells the payload's pid here ... */
+    int heard;  /* (its other end: kept open, bwrap's telling never fails when we are gone) */
     int block;  /* ... and holds it until a byte comes. */
 };
 

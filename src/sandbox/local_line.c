@@ -265,6 +265,7 @@ int local_line_build(const struct local *l, const struct sandbox_spec *spec,
         .ready = pass(&line, ends->ready),
         .info = pass(&line, ends->info),
         .block = pass(&line, ends->block),
+        .heard = pass(&line, ends->heard),
     };
     line.n_borrowed = line.n_fds;
     int r = add_identity(&line);

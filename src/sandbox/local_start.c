@@ -85,7 +85,12 @@ static int launch(struct local *l, const struct sandbox_spec *spec, struct start
                   struct err *err) {
     struct local_line line = {0};
     struct local_ends ends = {
-        .listen = s->listen, .ready = s->ready[1], .info = s->info[1], .block = s->block[0]};
+        .listen = s->listen,
+        .ready = s->ready[1],
+        .info = s->info[1],
+        .heard = s->info[0],
+        .block = s->block[0],
+    };
     int r = local_line_build(l, spec, &ends, &line, err);
     if (r == 0) {
         r = spawn_bwrap(l, &line, s->words[1], err);

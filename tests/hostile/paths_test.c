@@ -95,7 +95,7 @@ static void a_race_of_files_and_links_shows_and_changes_nothing(void **state) {
     struct rollout_verdict verdict;
     canary_place(&c);
     AUTO_FREE char *vars =
-        mem_printf("export CANARY=%s SECONDS_TO_RACE=%d", c.path, hostile_is_long() ? 60 : 3);
+        mem_printf("export CANARY=%s SECONDS_TO_RACE=%d", c.path, hostile_is_long() ? 40 : 3);
     hostile_task("paths_race.py", vars, verify, &task);
     assert_ok(rollout_factory_create(ground_factory(g), &task, NULL, NULL, &s, &err), &err);
     assert_ok(rollout_session_start_agent(s, &err), &err);
