@@ -2,6 +2,7 @@
 #include "base/thread.h"
 
 #include <signal.h>
+#include <time.h>
 
 int thread_start(pthread_t *out, size_t stack_bytes, void *(*run)(void *), void *arg) {
     pthread_attr_t attr;
@@ -18,4 +19,13 @@ int thread_start(pthread_t *out, size_t stack_bytes, void *(*run)(void *), void 
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     return r;
+}
+
+void thread_wait(pthread_cond_t *condition, pthread_mutex_t *held, deadline_ms until) {
+    if (until == DEADLINE_NEVER) {
+        pthread_cond_wait(condition, held);
+        return;
+    }
+    struct timespec at = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000L};
+    (void)pthread_cond_clockwait(condition, held, CLOCK_MONOTONIC, &at);
 }

@@ -33,7 +33,7 @@ static int put_running(const struct batch_totals *t, struct buf *out) {
     return r < 0 || before[0] == ' ' ? r : buf_adds(out, ")");
 }
 
-/* "12 of 48 done (2 failed), 4 running (3 agent, 1 verify), 36 s left" */
+/* "12 of 48 done (2 failed), 4 running (3 agent, 1 verify), 1 to be tried again, 36 s left" */
 static int put_counts(const struct batch_view *v, struct buf *out) {
     const struct batch_totals *t = &v->totals;
     char left[32];
@@ -42,6 +42,9 @@ static int put_counts(const struct batch_view *v, struct buf *out) {
         r = buf_addf(out, " (%zu failed)", t->failed);
     }
     r = r < 0 ? r : put_running(t, out);
+    if (r == 0 && t->resting > 0) {
+        r = buf_addf(out, ", %zu to be tried again", t->resting);
+    }
     if (r == 0 && v->eta_s > 0) {
         text_duration(v->eta_s, left);
         r = buf_addf(out, ", %s left", left);

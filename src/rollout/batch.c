@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -37,6 +36,8 @@ struct batch {
 
     pthread_mutex_t lock; /* Over all below, and the items while they are not ended. */
     pthread_cond_t changed;
+    pthread_cond_t rested; /* Only waited at for a time: nobody signals it. */
+    size_t n_resting;
     size_t next;                     /* The first item that may be waiting. */
     const struct batch_item **ended; /* In their order. */
     size_t n_ended;
@@ -62,15 +63,72 @@ static void progress(void *arg, const struct rollout_event *e) {
     pthread_mutex_unlock(&r->batch->lock);
 }
 
-static struct batch_item *take_next(struct batch *b) {
-    struct batch_item *item = NULL;
-    pthread_mutex_lock(&b->lock);
-    while (!cancel_thrown(b->o->cancel) && !item && b->next < b->plan->n) {
-        struct batch_item *at = &b->plan->items[b->next++];
-        item = at->state == BATCH_WAITING ? at : NULL;
+/* With the lock held. What the item came to holds. */
+static void end_item(struct batch *b, struct batch_item *item) {
+    item->state = BATCH_ENDED;
+    b->ended[b->n_ended++] = item;
+    pthread_cond_signal(&b->changed);
+}
+
+/* The resting item that may go on first, or NULL. With the lock held, as the next ones. */
+static struct batch_item *first_resting(struct batch *b) {
+    struct batch_item *first = NULL;
+    for (size_t i = 0; b->n_resting > 0 && i < b->next; i++) {
+        struct batch_item *at = &b->plan->items[i];
+        first =
+            at->state == BATCH_RESTING && (!first || at->again_at < first->again_at) ? at : first;
     }
+    return first;
+}
+
+/* Their last attempt stands. */
+static void end_resting(struct batch *b) {
+    struct batch_item *item;
+    while ((item = first_resting(b))) {
+        b->n_resting--;
+        end_item(b, item);
+    }
+}
+
+static struct batch_item *next_waiting(struct batch *b) {
+    while (b->next < b->plan->n) {
+        struct batch_item *at = &b->plan->items[b->next++];
+        if (at->state == BATCH_WAITING) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* Gives NULL when there is nothing left for this thread. What runs now and will have to be tried
+ * again is its own thread's. */
+static struct batch_item *choose_next(struct batch *b) {
+    for (;;) {
+        if (cancel_thrown(b->o->cancel)) {
+            end_resting(b);
+            return NULL;
+        }
+        struct batch_item *resting = first_resting(b);
+        if (resting && deadline_passed(resting->again_at)) {
+            b->n_resting--;
+            resting->attempt++;
+            return resting;
+        }
+        struct batch_item *item = next_waiting(b);
+        if (item || !resting) {
+            return item;
+        }
+        /* The switch is looked at now and then. */
+        thread_wait(&b->rested, &b->lock, deadline_min(resting->again_at, deadline_in_ms(TICK_MS)));
+    }
+}
+
+static struct batch_item *take_next(struct batch *b) {
+    pthread_mutex_lock(&b->lock);
+    struct batch_item *item = choose_next(b);
     if (item) {
         item->state = BATCH_RUNNING;
+        item->tries++;
     }
     pthread_mutex_unlock(&b->lock);
     return item;
@@ -78,7 +136,6 @@ static struct batch_item *take_next(struct batch *b) {
 
 /* It has no folder that tells: what is known stands in the item alone. */
 static void take_error(struct batch_item *item, const struct err *why) {
-    item->state = BATCH_ENDED;
     item->status = mem_strdup(why->code == ERR_CANCELLED ? "cancelled" : "failed");
     item->cause = why->code == ERR_CANCELLED ? NULL : mem_strdup("internal");
     item->error = mem_strdup(why->msg);
@@ -92,7 +149,9 @@ static void run_item(struct batch *b, struct batch_item *item) {
         .group = item->group, .rollout = item->rollout, .attempt = item->attempt};
     struct rollout_result result = {0};
     struct err err = {0};
-    int r = rollout_run(b->factory, item->task, &names, &control, &result, &err);
+    double again_s = -1;
+    int r =
+        rollout_try(b->factory, item->task, &names, &control, item->tries, &result, &again_s, &err);
     pthread_mutex_lock(&b->lock);
     if (r == 0 && (r = batch_item_take(item, result.json, result.dir, &err)) < 0) {
         log_warning("%s: %s", item->rollout, err.msg);
@@ -100,8 +159,13 @@ static void run_item(struct batch *b, struct batch_item *item) {
     if (r < 0) {
         take_error(item, &err);
     }
-    b->ended[b->n_ended++] = item;
-    pthread_cond_signal(&b->changed);
+    if (r == 0 && again_s >= 0) {
+        item->state = BATCH_RESTING;
+        item->again_at = deadline_in_s(again_s);
+        b->n_resting++;
+    } else {
+        end_item(b, item);
+    }
     pthread_mutex_unlock(&b->lock);
     rollout_result_deinit(&result);
 }
@@ -166,14 +230,9 @@ static void tick(struct batch *b) {
 
 /* Waits for the next half second or for a change. */
 static void wait_changed(struct batch *b, size_t told) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += TICK_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
-    int r = 0;
-    while (r == 0 && b->n_ended == told && b->threads > 0) {
-        r = pthread_cond_timedwait(&b->changed, &b->lock, &until);
+    deadline_ms until = deadline_in_ms(TICK_MS);
+    while (b->n_ended == told && b->threads > 0 && !deadline_passed(until)) {
+        thread_wait(&b->changed, &b->lock, until);
     }
 }
 
@@ -311,13 +370,11 @@ int batch_run(struct rollout_factory *f, struct batch_plan *plan, const struct b
     if (r < 0) {
         return r;
     }
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&b.lock, NULL);
-    pthread_cond_init(&b.changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&b.changed, NULL);
+    pthread_cond_init(&b.rested, NULL);
     r = run_held(&b, err);
+    pthread_cond_destroy(&b.rested);
     pthread_cond_destroy(&b.changed);
     pthread_mutex_destroy(&b.lock);
     return r;

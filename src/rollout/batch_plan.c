@@ -167,6 +167,49 @@ static bool is_final(const json_t *result) {
     return !rollout_cause_retried(cause_named(word), attempt, /* retries= */ attempt);
 }
 
+/* Names the fields that differ, "instruction, verify"; "" for none. */
+static int differences(const json_t *was, const json_t *is, struct buf *out) {
+    const char *field;
+    json_t *value;
+    int r = 0;
+    json_object_foreach((json_t *)(uintptr_t)is, field, value) {
+        if (r == 0 && !json_equal(value, json_object_get(was, field))) {
+            r = buf_addf(out, "%s%s", out->len ? ", " : "", field);
+        }
+    }
+    json_object_foreach((json_t *)(uintptr_t)was, field, value) {
+        if (r == 0 && !json_object_get(is, field)) {
+            r = buf_addf(out, "%s%s", out->len ? ", " : "", field);
+        }
+    }
+    return r;
+}
+
+/* A group is rollouts of one task: what was begun with another text is no part of it. A folder
+ * whose making was cut short has no task yet. */
+static int check_task(const struct batch_item *item, const char *dir, struct err *err) {
+    AUTO_FREE char *path = file_join(dir, "task.json");
+    AUTO_JSON json_t *was = NULL;
+    AUTO_JSON json_t *is = task_to_json(item->task);
+    AUTO_BUF struct buf fields = {0};
+    if (!path || !is) {
+        return no_memory(err);
+    }
+    if (json_load(path, 2 * TASK_BYTES_MAX, &was, NULL) < 0) {
+        return 0;
+    }
+    if (differences(was, is, &fields) < 0) {
+        return no_memory(err);
+    }
+    return fields.len == 0
+               ? 0
+               : err_set(err, ERR_INPUT,
+                         "the task '%.100s' is another than when the run began: %s changed, in its "
+                         "text or by a flag (nothing was touched: make it again as '%s' has it, or "
+                         "begin another --run)",
+                         item->task->id, buf_cstr(&fields), path);
+}
+
 static int look_up(struct batch_item *item, const char *dir, struct err *err) {
     AUTO_FREE char *path = file_join(dir, "result.json");
     AUTO_JSON json_t *result = NULL;
@@ -197,7 +240,8 @@ int batch_plan_look_up(struct batch_plan *p, const struct store *s, const char *
                            "the run '%s' has the rollout '%s' already (--resume goes on with it)",
                            run, item->rollout);
         }
-        int r = there ? look_up(item, dir, err) : 0;
+        int r = there ? check_task(item, dir, err) : 0;
+        r = r < 0 || !there ? r : look_up(item, dir, err);
         if (r < 0) {
             return r;
         }

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "base/clock.h"
 #include "rollout/control.h"
 #include "rollout/task_list.h"
 #include "store/store.h"
@@ -18,7 +19,8 @@
 enum batch_state {
     BATCH_WAITING,
     BATCH_RUNNING,
-    BATCH_ENDED, /* The figures hold. */
+    BATCH_RESTING, /* Tried, and to be tried again; the figures of that attempt hold. */
+    BATCH_ENDED,   /* The figures hold. */
 };
 
 struct batch_item {
@@ -29,6 +31,8 @@ struct batch_item {
     bool kept;        /* Ended in an earlier batch of this run. */
 
     enum batch_state state;
+    unsigned tries;           /* Attempts made in this batch. */
+    deadline_ms again_at;     /* While it rests: when it may go on. */
     enum rollout_phase phase; /* While it runs: where it is, and the figures so far. */
     bool has_result;          /* Else it ended without a folder of its own; see `error`. */
     char *status;             /* ok, failed, cancelled; owned, as the next three. */
@@ -56,7 +60,8 @@ void batch_plan_deinit(struct batch_plan *p);
 /*
  * Looks up what there is of each rollout under the run. With `resume` those that ended for good
  * are kept (ok; failed for a cause that is not worth another attempt), and the others get a further
- * attempt. Without it one that is there is ERR_EXISTS. *left: how many are to be done.
+ * attempt; ERR_INPUT when a task is not what such a rollout was begun with. Without it one that is
+ * there is ERR_EXISTS. *left: how many are to be done. Nothing is written.
  */
 int batch_plan_look_up(struct batch_plan *p, const struct store *s, const char *run, bool resume,
                        size_t *left, struct err *err) CHECK_RESULT;

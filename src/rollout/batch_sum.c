@@ -22,8 +22,9 @@ static void add_item(const struct batch_item *item, struct batch_totals *t) {
         t->in_phase[item->phase]++;
         return;
     }
-    if (item->state == BATCH_WAITING) {
-        t->waiting++;
+    if (item->state == BATCH_WAITING || item->state == BATCH_RESTING) {
+        t->waiting += item->state == BATCH_WAITING;
+        t->resting += item->state == BATCH_RESTING;
         return;
     }
     t->kept += item->kept;

@@ -10,6 +10,7 @@ struct batch_totals {
     size_t rollouts;
     size_t waiting;
     size_t running;
+    size_t resting;                       /* Until another attempt. */
     size_t in_phase[ROLLOUT_PHASE_COUNT]; /* Of those that run. */
     size_t kept;                          /* Ended before, and among the next three. */
     size_t ok;

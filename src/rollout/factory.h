@@ -69,7 +69,8 @@ struct rollout_options {
     enum rollout_verify_on verify_on;
     unsigned create_attempts; /* 0: 3. */
     double create_backoff_s;  /* 0: 2; doubles with each attempt. */
-    unsigned retries; /* rollout_run: further attempts after causes worth one; see cause.h */
+    unsigned retries;       /* rollout_run: further attempts after causes worth one; see cause.h */
+    double retry_backoff_s; /* Before the first of them; 0: 5; doubles with each. */
     struct rollout_limits limits;
 };
 

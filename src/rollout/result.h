@@ -37,4 +37,15 @@ int rollout_run(struct rollout_factory *f, const struct task *task,
                 const struct rollout_names *names, const struct rollout_control *control,
                 struct rollout_result *out, struct err *err) CHECK_RESULT;
 
+/*
+ * A single attempt of it, for callers that have something better to do than to wait for the next.
+ * `tries`: how many this caller made, with this one. *again_s: seconds until another is to be made,
+ * with names that hold the result's rollout and the attempt after this; negative: this was the
+ * last.
+ */
+int rollout_try(struct rollout_factory *f, const struct task *task,
+                const struct rollout_names *names, const struct rollout_control *control,
+                unsigned tries, struct rollout_result *out, double *again_s,
+                struct err *err) CHECK_RESULT;
+
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 #include "rollout/result.h"
 #include "rollout/session_impl.h"
 
-#define RETRY_BACKOFF_S 5.0 /* Doubles: what was down a moment ago is given time. */
+#define RETRY_BACKOFF_S 5.0       /* Doubles: what was down a moment ago is given time, ... */
+#define RETRY_BACKOFF_MAX_S 300.0 /* ... and looked for again now and then, however long it is. */
 
 void rollout_result_deinit(struct rollout_result *r) {
     json_decref(r->json);
@@ -56,12 +58,25 @@ static void play(struct rollout_session *s) {
     }
 }
 
-/* One attempt. *again: whether, and how, the table of causes gives it another. */
-static int attempt_once(struct rollout_factory *f, const struct task *task,
-                        const struct rollout_names *names, const struct rollout_control *control,
-                        struct rollout_result *out, enum rollout_retry *again, struct err *err) {
+/* Seconds until the table of causes wants another attempt; negative: it does not. */
+static double wanted_in_s(const struct rollout_session *s, unsigned tries) {
+    const struct rollout_options *o = &s->factory->o;
+    if (cancel_thrown(s->control.cancel) || !rollout_cause_retried(s->cause, tries, o->retries)) {
+        return -1;
+    }
+    if (rollout_cause_row(s->cause)->retry == ROLLOUT_RETRY_ONCE) {
+        return 0;
+    }
+    double first_s = o->retry_backoff_s > 0 ? o->retry_backoff_s : RETRY_BACKOFF_S;
+    return fmin(ldexp(first_s, (int)tries - 1), RETRY_BACKOFF_MAX_S);
+}
+
+int rollout_try(struct rollout_factory *f, const struct task *task,
+                const struct rollout_names *names, const struct rollout_control *control,
+                unsigned tries, struct rollout_result *out, double *again_s, struct err *err) {
     struct rollout_session *s = NULL;
     int r = session_new(f, task, names, control, &s, err);
+    *again_s = -1;
     if (r < 0) {
         return r;
     }
@@ -70,9 +85,7 @@ static int attempt_once(struct rollout_factory *f, const struct task *task,
     r = rollout_session_close(s, &closing);
     if (s->result) { /* A failed teardown stands among its findings. */
         take_result(s, out);
-        bool wanted = rollout_cause_retried(s->cause, s->attempt, f->o.retries) &&
-                      !cancel_thrown(s->control.cancel);
-        *again = wanted ? rollout_cause_row(s->cause)->retry : ROLLOUT_RETRY_NEVER;
+        *again_s = wanted_in_s(s, tries);
         session_say(s, out->error, "done in %.1f s: %s", (double)(clock_ms() - s->began_ms) / 1000,
                     out->status);
         r = 0;
@@ -87,13 +100,14 @@ int rollout_run(struct rollout_factory *f, const struct task *task,
                 const struct rollout_names *names, const struct rollout_control *control,
                 struct rollout_result *out, struct err *err) {
     struct rollout_names n = names ? *names : (struct rollout_names){0};
+    const struct cancel *cancel = control ? control->cancel : NULL;
     char rollout[STORE_NAME_MAX + 1] = "";
-    double backoff_s = RETRY_BACKOFF_S;
-    for (;;) {
-        enum rollout_retry again = ROLLOUT_RETRY_NEVER;
+    for (unsigned tries = 1;; tries++) {
+        double again_s = -1;
+        struct err cancelled = {0};
         struct rollout_result one = {0};
-        int r = attempt_once(f, task, &n, control, &one, &again, err);
-        if (r < 0 || again == ROLLOUT_RETRY_NEVER) {
+        int r = rollout_try(f, task, &n, control, tries, &one, &again_s, err);
+        if (r < 0 || again_s < 0 || cancel_sleep(cancel, deadline_in_s(again_s), &cancelled) < 0) {
             *out = one;
             return r;
         }
@@ -101,15 +115,6 @@ int rollout_run(struct rollout_factory *f, const struct task *task,
         memcpy(rollout, made, strlen(made) + 1);
         n.rollout = rollout;
         n.attempt = (n.attempt ? n.attempt : 1) + 1;
-        if (again == ROLLOUT_RETRY_BACKOFF) {
-            struct err cancelled = {0};
-            const struct cancel *cancel = control ? control->cancel : NULL;
-            if (cancel_sleep(cancel, deadline_in_s(backoff_s), &cancelled) < 0) {
-                *out = one;
-                return 0;
-            }
-            backoff_s *= 2;
-        }
         rollout_result_deinit(&one);
     }
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <pthread.h>
-#include <time.h>
-
+#include "base/thread.h"
 #include "sandbox/local.h"
 
 /* A start keeps the processors busy and holds a dozen descriptors for a moment: a thousand of them
@@ -13,17 +11,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t given = PTHREAD_COND_INITIALIZER;
 static unsigned under_way;
 
-static void wait_a_little(deadline_ms until) {
-    int64_t ms = deadline_left_ms(until);
-    struct timespec at;
-    ms = ms < LOOK_MS ? ms : LOOK_MS;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_nsec += ms * 1000000L;
-    at.tv_sec += at.tv_nsec / 1000000000L;
-    at.tv_nsec %= 1000000000L;
-    (void)pthread_cond_clockwait(&given, &lock, CLOCK_MONOTONIC, &at);
-}
-
 int local_turn_take(deadline_ms until, const struct cancel *cancel, struct err *err) {
     int r = 0;
     pthread_mutex_lock(&lock);
@@ -33,7 +20,7 @@ int local_turn_take(deadline_ms until, const struct cancel *cancel, struct err *
         } else if (deadline_passed(until)) {
             r = err_set(err, ERR_TIMEOUT, "no turn to start a sandbox: too many start at once");
         } else {
-            wait_a_little(until);
+            thread_wait(&given, &lock, deadline_min(until, deadline_in_ms(LOOK_MS)));
         }
     }
     under_way += r == 0;

@@ -113,7 +113,7 @@ static void a_cancelled_batch_goes_on_where_it_was(void **state) {
     struct seen seen = {.at = 3};
     assert_ok(cancel_new(&seen.cancel, &err), &err);
     g->options.run = "going-on";
-    list_of(&l, 6, "sleep 600");
+    list_of(&l, 6, "test -e ~/go || sleep 600; touch done");
     plan_of(&l, 1, &p);
     struct batch_options o = {.concurrency = 3,
                               .cancel = seen.cancel,
@@ -126,9 +126,8 @@ static void a_cancelled_batch_goes_on_where_it_was(void **state) {
     assert_int_equal(t.waiting, 3);
     assert_int_equal(ground_sandboxes(), 0);
     batch_plan_deinit(&p);
-    task_list_deinit(&l);
 
-    list_of(&l, 6, "touch done");
+    g->config.agent.extra_setup_shell = "touch ~/go";
     plan_of(&l, 1, &p);
     assert_int_equal(batch_run(ground_factory(g), &p, &(struct batch_options){0}, &err),
                      ERR_EXISTS);
@@ -171,6 +170,95 @@ static void causes_are_tried_again_as_their_table_says(void **state) {
     assert_string_equal(p.items[0].cause, "agent_no_calls");
     batch_plan_deinit(&p);
     task_list_deinit(&l);
+}
+
+/* Calls the model by the shell's own means, and fails as its endpoint does: nobody listens there.
+ */
+#define CALL                                                                                       \
+    "exec 3<>/dev/tcp/127.0.0.1/7000; printf 'POST /v1/chat/completions HTTP/1.1\\r\\nHost: x"     \
+    "\\r\\nContent-Length: 28\\r\\nConnection: close\\r\\n\\r\\n{\"model\":\"m\",\"messages\":"    \
+    "[] }' >&3; cat <&3"
+
+struct resting {
+    char order[64];        /* The rollouts as they ended. */
+    bool seen;             /* One rested while another ran. */
+    struct cancel *cancel; /* Thrown once one rests. */
+};
+
+static void see_resting(void *arg, const struct batch_view *v) {
+    struct resting *s = arg;
+    s->seen = s->seen || (v->totals.resting == 1 && v->totals.running == 1);
+    if (s->cancel && v->totals.resting == 1) {
+        cancel_throw(s->cancel);
+    }
+}
+
+static void see_order(void *arg, const struct batch_item *item) {
+    struct resting *s = arg;
+    size_t n = strlen(s->order);
+    snprintf(s->order + n, sizeof s->order - n, "%s ", item->rollout);
+}
+
+static void list_calls(struct task_list *l, const char *id, const char *script) {
+    AUTO_JSON json_t *task =
+        json_pack("{s:s, s:s, s:[s]}", "task_id", id, "instruction", script, "verify", "true");
+    AUTO_FREE char *text = json_dumps(task, 0);
+    struct err err = {0};
+    list_add(l, "{'instruction': 'x'}");
+    struct task *t = &l->tasks[l->n - 1];
+    task_deinit(t);
+    assert_ok(task_parse(sv_from(text), "test", NULL, t, &err), &err);
+}
+
+static void one_that_waits_for_its_next_attempt_leaves_its_place_to_others(void **state) {
+    NEED_SANDBOX();
+    struct ground *g = *state;
+    struct err err = {0};
+    struct task_list l = {0};
+    struct batch_plan p = {0};
+    struct resting s = {0};
+    g->options.retries = 1;
+    g->options.retry_backoff_s = 3;
+    g->options.run = "resting";
+    list_calls(&l, "calls", CALL);
+    list_calls(&l, "other", "sleep 1.5");
+    plan_of(&l, 1, &p);
+    struct batch_options o = {.concurrency = 1, .tick = see_resting, .ended = see_order, .arg = &s};
+    assert_ok(batch_run(ground_factory(g), &p, &o, &err), &err);
+    assert_string_equal(s.order, "other-0 calls-0 ");
+    assert_true(s.seen);
+    assert_string_equal(p.items[0].cause, "upstream_down");
+    assert_int_equal(p.items[0].attempt, 2);
+    assert_status(g, "calls-0", 1, "failed");
+    batch_plan_deinit(&p);
+    task_list_deinit(&l);
+}
+
+static void cancelled_while_one_waits_for_its_next_attempt_its_last_one_stands(void **state) {
+    NEED_SANDBOX();
+    struct ground *g = *state;
+    struct err err = {0};
+    struct task_list l = {0};
+    struct batch_plan p = {0};
+    struct resting s = {0};
+    struct batch_totals t;
+    assert_ok(cancel_new(&s.cancel, &err), &err);
+    g->options.retries = 1;
+    g->options.retry_backoff_s = 600;
+    list_calls(&l, "calls", CALL);
+    plan_of(&l, 1, &p);
+    struct batch_options o = {
+        .cancel = s.cancel, .tick = see_resting, .ended = see_order, .arg = &s};
+    assert_ok(batch_run(ground_factory(g), &p, &o, &err), &err);
+    batch_totals(&p, &t);
+    assert_string_equal(s.order, "calls-0 ");
+    assert_int_equal(t.failed, 1);
+    assert_int_equal(t.resting, 0);
+    assert_string_equal(p.items[0].cause, "upstream_down");
+    assert_int_equal(p.items[0].attempt, 1);
+    batch_plan_deinit(&p);
+    task_list_deinit(&l);
+    cancel_free(s.cancel);
 }
 
 static void nothing_begins_without_room_or_on_a_run_that_another_has(void **state) {
@@ -288,6 +376,8 @@ static const struct CMUnitTest tests[] = {
     CASE(one_that_fails_stops_no_other_and_no_more_run_than_asked),
     CASE(a_cancelled_batch_goes_on_where_it_was),
     CASE(causes_are_tried_again_as_their_table_says),
+    CASE(one_that_waits_for_its_next_attempt_leaves_its_place_to_others),
+    CASE(cancelled_while_one_waits_for_its_next_attempt_its_last_one_stands),
     CASE(nothing_begins_without_room_or_on_a_run_that_another_has),
     CASE(killed_at_any_moment_it_does_each_rollout_once_in_the_end),
 };

@@ -22,6 +22,21 @@ static void *look(void *arg) {
     return s;
 }
 
+struct waiting {
+    pthread_mutex_t *lock;
+    pthread_cond_t changed;
+    bool is_changed;
+};
+
+static void *change(void *arg) {
+    struct waiting *w = arg;
+    pthread_mutex_lock(w->lock);
+    w->is_changed = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(w->lock);
+    return NULL;
+}
+
 static void it_takes_no_signals_and_the_caller_still_does(void **state) {
     (void)state;
     static const int some[] = {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ, SIGCHLD};
@@ -49,9 +64,30 @@ static void its_stack_is_as_large_as_asked_and_too_small_a_one_is_refused(void *
     assert_int_equal(thread_start(&thread, 1, look, &seen), EINVAL);
 }
 
+static void a_wait_ends_at_its_deadline_or_with_its_condition(void **state) {
+    (void)state;
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct waiting w = {.lock = &lock, .changed = PTHREAD_COND_INITIALIZER};
+    pthread_t thread;
+    deadline_ms soon = deadline_in_ms(15);
+    pthread_mutex_lock(&lock);
+    while (!deadline_passed(soon)) {
+        thread_wait(&w.changed, &lock, soon);
+    }
+    assert_int_equal(thread_start(&thread, 0, change, &w), 0);
+    deadline_ms patience = deadline_in_s(30);
+    while (!w.is_changed) {
+        thread_wait(&w.changed, &lock, patience);
+        assert_false(deadline_passed(patience));
+    }
+    pthread_mutex_unlock(&lock);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(it_takes_no_signals_and_the_caller_still_does),
     cmocka_unit_test(its_stack_is_as_large_as_asked_and_too_small_a_one_is_refused),
+    cmocka_unit_test(a_wait_ends_at_its_deadline_or_with_its_condition),
 };
 
 int main(void) {

@@ -18,6 +18,17 @@ struct ground {
     struct batch_plan plan;
 };
 
+/* Its fields (JSON text with ' for ") in place of what was there. */
+static void task_of(const char *id, const char *fields, struct task *out) {
+    struct err err = {0};
+    AUTO_FREE char *text = mem_printf("{'task_id': '%s', %s}", id, fields);
+    for (char *c = text; *c; c++) {
+        *c = *c == '\'' ? '"' : *c;
+    }
+    task_deinit(out);
+    assert_ok(task_parse(sv_from(text), "test", NULL, out, &err), &err);
+}
+
 static int set_up(void **state) {
     struct ground *g = calloc(1, sizeof *g);
     struct err err = {0};
@@ -25,8 +36,8 @@ static int set_up(void **state) {
     snprintf(g->dir, sizeof g->dir, "/tmp/snaffle-batch-XXXXXX");
     assert_non_null(mkdtemp(g->dir));
     assert_ok(store_open(g->dir, &g->store, &err), &err);
-    g->tasks[0] = (struct task){.id = (char *)"Sort_It"};
-    g->tasks[1] = (struct task){.id = (char *)"count"};
+    task_of("Sort_It", "'instruction': 'sort'", &g->tasks[0]);
+    task_of("count", "'instruction': 'count'", &g->tasks[1]);
     g->list = (struct task_list){.tasks = g->tasks, .n = 2};
     assert_ok(batch_plan_make(&g->list, 3, &g->plan, &err), &err);
     *state = g;
@@ -36,6 +47,8 @@ static int set_up(void **state) {
 static int take_down(void **state) {
     struct ground *g = *state;
     batch_plan_deinit(&g->plan);
+    task_deinit(&g->tasks[0]);
+    task_deinit(&g->tasks[1]);
     store_close(g->store);
     int r = file_remove_tree(g->dir, NULL);
     free(g);
@@ -56,7 +69,7 @@ static void ids_that_give_one_name_are_refused(void **state) {
     struct ground *g = *state;
     struct err err = {0};
     struct batch_plan p = {0};
-    g->tasks[1].id = (char *)"sort.it";
+    task_of("sort.it", "'instruction': 'count'", &g->tasks[1]);
     assert_int_equal(batch_plan_make(&g->list, 2, &p, &err), ERR_INPUT);
     assert_non_null(strstr(err.msg, "'sort-it-0'"));
     assert_int_equal(batch_plan_make(&g->list, 0, &p, &err), ERR_INPUT);
@@ -134,6 +147,45 @@ static void without_going_on_a_rollout_that_is_there_is_refused(void **state) {
     leave(g, "count-2", NULL);
     assert_int_equal(batch_plan_look_up(&g->plan, g->store, "r", false, &left, &err), ERR_EXISTS);
     assert_non_null(strstr(err.msg, "--resume"));
+}
+
+/* Also of a rollout that is over: a group is rollouts of one task. */
+static void a_task_that_changed_is_told_and_nothing_touched(void **state) {
+    struct ground *g = *state;
+    struct err err = {0};
+    size_t left = 0;
+    leave(g, "count-0", "{'status':'ok','attempt':1}");
+    AUTO_JSON json_t *was = task_to_json(&g->tasks[1]);
+    AUTO_BUF struct buf text = {0};
+    AUTO_FREE char *dir = store_rollout_path(g->store, "r", "count-0");
+    AUTO_FREE char *path = file_join(dir, "task.json");
+    assert_int_equal(json_pretty(was, &text), 0);
+    assert_ok(file_write(path, buf_sv(&text), 0644, &err), &err);
+    assert_ok(batch_plan_look_up(&g->plan, g->store, "r", true, &left, &err), &err);
+    assert_int_equal(left, 5);
+
+    task_of("count", "'instruction': 'count!', 'verify': ['true']", &g->tasks[1]);
+    batch_plan_deinit(&g->plan);
+    assert_ok(batch_plan_make(&g->list, 3, &g->plan, &err), &err);
+    assert_int_equal(batch_plan_look_up(&g->plan, g->store, "r", true, &left, &err), ERR_INPUT);
+    assert_non_null(strstr(err.msg, "the task 'count' is another than when the run began"));
+    assert_non_null(strstr(err.msg, "instruction, verify changed"));
+    assert_non_null(strstr(err.msg, path));
+    assert_non_null(strstr(err.msg, "another --run"));
+
+    /* A field that is no longer there counts too. */
+    struct task less = {0};
+    task_of("count", "'instruction': 'count!'", &less);
+    AUTO_JSON json_t *more = task_to_json(&g->tasks[1]);
+    AUTO_BUF struct buf with = {0};
+    assert_int_equal(json_pretty(more, &with), 0);
+    assert_ok(file_write(path, buf_sv(&with), 0644, &err), &err);
+    for (int i = 3; i < 6; i++) {
+        g->plan.items[i].task = &less;
+    }
+    assert_int_equal(batch_plan_look_up(&g->plan, g->store, "r", true, &left, &err), ERR_INPUT);
+    assert_non_null(strstr(err.msg, "began: verify changed"));
+    task_deinit(&less);
 }
 
 static bool near(double a, double b) {
@@ -241,6 +293,7 @@ static const struct CMUnitTest tests[] = {
     CASE(an_agent_without_calls_is_tried_again_once),
     CASE(a_result_that_is_cut_short_is_none),
     CASE(without_going_on_a_rollout_that_is_there_is_refused),
+    CASE(a_task_that_changed_is_told_and_nothing_touched),
     CASE(pass_at_k_is_the_unbiased_estimate),
     CASE(totals_count_each_rollout_once_and_no_reward_is_not_0),
     CASE(the_exit_status_tells_all_good_some_failed_or_cancelled),
