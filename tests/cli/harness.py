@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 PROGRAM = None  # The program under test; set by run_cases.
@@ -43,6 +44,31 @@ def snaffle(*args, env=None, files=None, stdin="", folder=None, check=False):
     if check and done.returncode != 0:
         raise AssertionError(f"exit {done.returncode}: {done.stderr}")
     return Result(done, folder)
+
+
+class Model:
+    """The scripted model (the program that argv[2] names) with a script, while a case needs it."""
+
+    def __init__(self, script):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=SCRATCH.name))
+        self.script = script
+
+    def __enter__(self):
+        port = self.folder / "port"
+        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
+            [sys.argv[2], "--script", str(self.script), "--port-file", str(port),
+             "--die-with-parent"], stdout=subprocess.DEVNULL)
+        for _ in range(100):
+            if port.exists() and port.read_text():
+                break
+            time.sleep(0.1)
+        self.arguments = ["--base-url", f"http://127.0.0.1:{port.read_text().strip()}/v1",
+                          "--model", "scripted"]
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
 
 
 def equal(got, want, what="value"):

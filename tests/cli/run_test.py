@@ -14,34 +14,9 @@ import tempfile
 import time
 
 import harness
-from harness import SOURCE, Skip, environment, equal, holds, run_cases, snaffle
+from harness import SOURCE, Model, Skip, environment, equal, holds, run_cases, snaffle
 
 EXAMPLE = SOURCE / "examples" / "binary_search"
-
-
-class Model:
-    """The scripted model with a script, while a case needs it."""
-
-    def __init__(self, script):
-        self.folder = pathlib.Path(tempfile.mkdtemp(dir=harness.SCRATCH.name))
-        self.script = script
-
-    def __enter__(self):
-        port = self.folder / "port"
-        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
-            [sys.argv[2], "--script", str(self.script), "--port-file", str(port),
-             "--die-with-parent"], stdout=subprocess.DEVNULL)
-        for _ in range(100):
-            if port.exists() and port.read_text():
-                break
-            time.sleep(0.1)
-        self.arguments = ["--base-url", f"http://127.0.0.1:{port.read_text().strip()}/v1",
-                          "--model", "scripted"]
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
 
 
 def need_agent():
