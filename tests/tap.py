@@ -17,7 +17,11 @@ def need(package):
     if other and not os.environ.get("SNAFFLE_TEST_PYTHON_TRIED"):
         os.environ["SNAFFLE_TEST_PYTHON_TRIED"] = "1"
         os.execv(other, [other, *sys.argv])
-    print(f"1..1\nok 1 - {os.path.basename(sys.argv[0])} # SKIP no Python package '{package}' here")
+    skip_all(f"no Python package '{package}' here")
+
+
+def skip_all(reason):
+    print(f"1..1\nok 1 - {os.path.basename(sys.argv[0])} # SKIP {reason}")
     raise SystemExit(0)
 
 

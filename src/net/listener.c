@@ -111,6 +111,10 @@ static uint16_t port_of(int fd) {
 }
 
 static int open_socket(struct listener *s, const struct listener_options *o, struct err *err) {
+    if (o->fd > 0) {
+        s->fd = o->fd;
+        return 0;
+    }
     if (!o->unix_path) {
         return listen_tcp(o->host ? o->host : "127.0.0.1", o->port, &s->fd, err);
     }

@@ -19,6 +19,7 @@ struct listener_options {
     uint16_t port;         /* 0: the kernel picks; see listener_port. */
     const char *unix_path; /* In place of host and port. */
     unsigned unix_mode;    /* Of the inode; 0: 0600. */
+    int fd;                /* > 0: a listening, non-blocking socket of the caller's, taken. */
     /* Runs on the loop's thread; takes `c`, paused and without events. */
     void (*on_accept)(struct conn *c, void *arg);
     void *arg; /* Kept. */

@@ -95,7 +95,7 @@ static void set_state(struct client *c, enum client_state state) {
 
 static void on_time(void *arg) {
     struct client *c = arg;
-    if (c->state == CLIENT_IDLE) {
+    if (c->state == CLIENT_IDLE && !c->server->options.tells_idle) {
         conn_finish(c->conn);
         client_release(c);
     } else {
