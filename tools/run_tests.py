@@ -190,22 +190,32 @@ def python_groups():
 
 
 def prepare_python():
-    """The Python packages of tests/requirements.txt, in an environment of their own under build/.
+    """The Python packages of tests/requirements.txt, in an environment of their own under build/,
+    and those of tests/requirements-NAME.txt, each in a folder build/packages-NAME of its own.
 
     Where they can't be had, the tests that need one say so and are skipped.
     """
-    want = (ROOT / "tests" / "requirements.txt").read_text()
-    stamp = VENV / "installed.txt"
-    if stamp.exists() and stamp.read_text() == want:
+    pip = str(VENV / "bin/pip")
+    wanted = ROOT / "tests" / "requirements.txt"
+    python_packages(wanted, VENV, ["/usr/bin/python3", "-m", "venv", "--system-site-packages",
+                                   str(VENV)], [pip, "install", "-q", "-r", str(wanted)])
+    for more in sorted((ROOT / "tests").glob("requirements-*.txt")):
+        place = ROOT / "build" / more.stem.replace("requirements", "packages")
+        python_packages(more, place, [pip, "install", "-q", "--upgrade", "--target", str(place),
+                                      "-r", str(more)])
+
+
+def python_packages(wanted, place, *commands):
+    """Runs the commands, which bring what the file `wanted` names to `place`, unless it is there."""
+    stamp = place / "installed.txt"
+    if stamp.exists() and stamp.read_text() == wanted.read_text():
         return
-    for argv in (["/usr/bin/python3", "-m", "venv", "--system-site-packages", str(VENV)],
-                 [str(VENV / "bin/pip"), "install", "-q", "-r",
-                  str(ROOT / "tests" / "requirements.txt")]):
+    for argv in commands:
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            print(f"no Python packages from outside: {tail(done.stderr, lines=1).strip()}")
+            print(f"no Python packages for {wanted.name}: {tail(done.stderr, lines=1).strip()}")
             return
-    stamp.write_text(want)
+    stamp.write_text(wanted.read_text())
 
 
 def run_python(group):

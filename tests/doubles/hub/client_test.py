@@ -27,6 +27,7 @@ if len(sys.argv) > 4:
 if os.geteuid() != 0:
     tap.skip_all("the fake Hub's jobs are containers: needs root")
 TOKEN = "hf_testtoken"
+HOME = "/root"  # Of a command in a job.
 os.environ |= {"HF_TOKEN": TOKEN, "HF_HUB_DISABLE_TELEMETRY": "1"}
 folder = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(folder.name)
@@ -119,27 +120,27 @@ class Sandboxes(unittest.TestCase):
 
     def test_08_small_and_large_files_come_back_as_they_went(self):
         large = os.urandom(5 * 1024 * 1024 + 7)
-        self.box.files.write("/root/deep/er/small.bin", b"\x00\xff\n")
-        self.box.files.write("/root/large.bin", large)
-        self.assertEqual(self.box.files.read("/root/deep/er/small.bin"), b"\x00\xff\n")
-        self.assertEqual(self.box.run(settled("sha256sum < /root/large.bin")).stdout.split()[0],
+        self.box.files.write(f"{HOME}/deep/er/small.bin", b"\x00\xff\n")
+        self.box.files.write(f"{HOME}/large.bin", large)
+        self.assertEqual(self.box.files.read(f"{HOME}/deep/er/small.bin"), b"\x00\xff\n")
+        self.assertEqual(self.box.run(settled(f"sha256sum < {HOME}/large.bin")).stdout.split()[0],
                          hashlib.sha256(large).hexdigest())
 
     def test_09_folders_are_listed_and_files_deleted(self):
-        self.box.files.write("/root/list/b", b"22")
-        self.box.files.write("/root/list/a", b"1")
-        self.box.files.mkdir("/root/list/c")
+        self.box.files.write(f"{HOME}/list/b", b"22")
+        self.box.files.write(f"{HOME}/list/a", b"1")
+        self.box.files.mkdir(f"{HOME}/list/c")
         found = [(e.name, e.type, e.size if e.type == "file" else 0)
-                 for e in self.box.files.list("/root/list")]
+                 for e in self.box.files.list(f"{HOME}/list")]
         self.assertEqual(found, [("a", "file", 1), ("b", "file", 2), ("c", "dir", 0)])
-        self.assertTrue(self.box.files.exists("/root/list/a"))
-        self.box.files.delete("/root/list/a")
-        self.assertFalse(self.box.files.exists("/root/list/a"))
+        self.assertTrue(self.box.files.exists(f"{HOME}/list/a"))
+        self.box.files.delete(f"{HOME}/list/a")
+        self.assertFalse(self.box.files.exists(f"{HOME}/list/a"))
 
     def test_10_a_shorter_file_over_a_longer_one_has_a_stale_tail_in_generation_1_only(self):
-        self.box.files.write("/root/tail", b"x" * 3_145_745)
-        self.box.files.write("/root/tail", b"y" * 2_097_157)
-        size = int(self.box.run(settled("stat -c %s /root/tail")).stdout)
+        self.box.files.write(f"{HOME}/tail", b"x" * 3_145_745)
+        self.box.files.write(f"{HOME}/tail", b"y" * 2_097_157)
+        size = int(self.box.run(settled(f"stat -c %s {HOME}/tail")).stdout)
         self.assertEqual(size, 3_145_745 if PROTOCOL == 1 else 2_097_157)
 
     def test_11_a_background_process_is_listed_and_killed_by_who_knows_its_id(self):
@@ -153,8 +154,8 @@ class Sandboxes(unittest.TestCase):
 
     def test_12_a_sandbox_is_found_again_by_its_id(self):
         again = Sandbox.connect(self.box.id)
-        self.box.files.write("/root/mark", b"1")
-        self.assertTrue(again.files.exists("/root/mark"))
+        self.box.files.write(f"{HOME}/mark", b"1")
+        self.assertTrue(again.files.exists(f"{HOME}/mark"))
         again.close()
 
     def test_13_a_server_inside_is_reached_through_the_proxy(self):

@@ -222,7 +222,7 @@ static void become(const struct container *c, int info_fd) {
         argv[n++] = "/.hf-sbx-server/sbx-server";
     } else {
         n = put_words(json_object_get(j->spec, "command"), argv, n, ARRAY_LEN(argv) - 1);
-        n = put_words(json_object_get(j->spec, "arguments"), argv, n, ARRAY_LEN(argv) - 1);
+        (void)put_words(json_object_get(j->spec, "arguments"), argv, n, ARRAY_LEN(argv) - 1);
     }
     AUTO_CLOSE int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     sigset_t none;

@@ -35,7 +35,8 @@ static const char **env_of(const json_t *extra) {
     size_t used = 0;
     const char *name;
     json_t *value;
-    for (size_t i = 0; env && i < n; i++) {
+    BUG_IF(!env);
+    for (size_t i = 0; i < n; i++) {
         size_t length = strcspn(environ[i], "=");
         AUTO_FREE char *key = mem_strndup(environ[i], length);
         if (key && !json_object_get(extra, key)) {

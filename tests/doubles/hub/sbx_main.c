@@ -41,10 +41,11 @@ static long number_of(const char *name, long otherwise) {
 
 int main(void) {
     const char *words = getenv("FAKE_SBX");
+    const char *token = getenv("SBX_TOKEN");
     struct sbx s = {
         .protocol = protocol_of(words),
         .loses_output = words && strstr(words, "lose-output"),
-        .token = strdup(getenv("SBX_TOKEN") ? getenv("SBX_TOKEN") : ""),
+        .token = strdup(token ? token : ""),
         .idle_ms = number_of("SBX_IDLE_TIMEOUT", 0) * 1000,
         .started_ms = clock_ms(),
         .active_ms = clock_ms(),
