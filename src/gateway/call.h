@@ -151,6 +151,10 @@ int call_stream_pass(struct call *c, struct sv payload) CHECK_RESULT; /* Unread.
 int call_stream_end(struct call *c) CHECK_RESULT; /* What is left in the splitter. */
 void call_stream_error(struct call *c);
 
+/* call_lines.c: appends the event with these edits of its joined data. */
+int call_edit_lines(const struct sse_event *event, const struct splice *edits,
+                    struct buf *out) CHECK_RESULT;
+
 /* call_whole.c */
 int call_whole_body(struct call *c, struct sv payload, struct err *err) CHECK_RESULT;
 int call_whole_pass(struct call *c, struct sv payload) CHECK_RESULT; /* Unread, to the agent. */

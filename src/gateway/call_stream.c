@@ -32,23 +32,11 @@ static int send_on(struct call *c, struct sv bytes) {
     return c->copies ? 0 : call_stream_pass(c, bytes);
 }
 
-/* An event of several data lines: its fields stay, its data lines are made anew. */
+/* An event of several data lines: the edits are made where they stand. */
 static int send_joined(struct call *c, const struct sse_event *event) {
-    AUTO_BUF struct buf fresh = {0};
-    AUTO_BUF struct buf whole = {0};
-    int rc = restore_chunk(&c->plan, &c->chunk, event->data, &c->splice, &fresh);
-    if (rc == 0 && event->type.n > 0) {
-        rc = buf_addf(&whole, "event: %.*s\n", SV_ARG(event->type));
-    }
-    if (rc == 0 && event->has_id) {
-        rc = buf_addf(&whole, "id: %.*s\n", SV_ARG(event->id));
-    }
-    rc = rc < 0 ? rc : buf_adds(&whole, "data: ");
-    for (size_t i = 0; rc == 0 && i < fresh.len; i++) {
-        rc = fresh.data[i] == '\n' ? buf_adds(&whole, "\ndata: ") : buf_addc(&whole, fresh.data[i]);
-    }
-    rc = rc < 0 ? rc : buf_adds(&whole, "\n\n");
-    return rc < 0 ? rc : send_on(c, buf_sv(&whole));
+    AUTO_BUF struct buf unused = {0};
+    int rc = restore_chunk(&c->plan, &c->chunk, event->data, &c->splice, &unused);
+    return rc < 0 ? rc : call_edit_lines(event, &c->splice, c->is_holding ? &c->held : &c->out);
 }
 
 static int send_restored(struct call *c, const struct sse_event *event) {

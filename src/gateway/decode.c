@@ -19,6 +19,7 @@ struct stage {
     enum coding coding;
     bool started;
     bool at_end;   /* Of what it has seen so far. */
+    bool in_frame; /* zstd: a first byte was seen. */
     uint64_t left; /* Of what may still come out: empty members would else grow for nothing. */
     z_stream z;    /* gzip, deflate: once started. */
     BrotliDecoderState *br;
@@ -97,7 +98,18 @@ static int step_br(struct stage *s, struct step *t) {
     return rc == BROTLI_DECODER_RESULT_ERROR ? ERR_INPUT : 0;
 }
 
+/* The library takes the formats from before the standard too, by decoders that nobody cares for any
+ * more. Frames of the standard, also those to be skipped, are told by their first byte. */
+static bool is_zstd_frame(unsigned char first) {
+    return first == 0x28 || (first & 0xf0) == 0x50;
+}
+
 static int step_zstd(struct stage *s, struct step *t) {
+    bool at_frame = s->at_end || !s->in_frame;
+    if (at_frame && t->in.n > 0 && !is_zstd_frame((unsigned char)t->in.p[0])) {
+        return ERR_INPUT;
+    }
+    s->in_frame = s->in_frame || t->in.n > 0;
     ZSTD_inBuffer in = {t->in.p, t->in.n, 0};
     ZSTD_outBuffer out = {t->out, t->room, 0};
     size_t rc = ZSTD_decompressStream(s->zstd, &out, &in);

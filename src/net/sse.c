@@ -96,12 +96,13 @@ static int hold(struct sse *s, struct sv v, struct err *err) {
 /* Nearly all events have one line, whose end is known: it is not searched again. */
 static int parse(struct sse *s, struct sv raw, bool whole, struct sse_event *event,
                  struct err *err) {
-    *event = (struct sse_event){.raw = raw, .retry_ms = -1, .whole = whole};
+    struct sv lines = sv_cut(raw, s->front_n);
+    *event = (struct sse_event){.raw = raw, .lines = lines, .retry_ms = -1, .whole = whole};
     if (whole && s->n_lines == 1) {
         struct sv line = {raw.p + s->front_n, s->first_line_end - s->front_n};
         return sse_parse_line(line, &s->joined, event, err);
     }
-    return sse_parse_event(sv_cut(raw, s->front_n), &s->joined, event, err);
+    return sse_parse_event(lines, &s->joined, event, err);
 }
 
 static int give(struct sse *s, struct sv raw, bool whole, struct sse_event *event,

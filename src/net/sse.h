@@ -26,6 +26,7 @@
 
 struct sse_event {
     struct sv raw;      /* Through its blank line. */
+    struct sv lines;    /* The same without a byte order mark before its first line. */
     struct sv data;     /* The data lines joined by LF; in place when there is only one. */
     struct sv type;     /* Of `event:`, empty when absent. */
     struct sv id;       /* Of `id:`. */
