@@ -34,35 +34,49 @@ void call_abort(struct call *c) {
     call_advance(c);
 }
 
-static struct call *take_spare(struct gateway *g) {
-    struct call *c = g->spare_calls;
+static struct call *take_spare(struct worker *w) {
+    struct call *c = w->spare_calls;
     if (!c) {
         return calloc(1, sizeof *c);
     }
-    g->spare_calls = c->next;
-    g->n_spare_calls--;
+    w->spare_calls = c->next;
+    w->n_spare_calls--;
     c->next = NULL;
     return c;
 }
 
-static struct call *new_call(struct gateway_session *s, struct exchange *x) {
-    struct gateway *g = s->gateway;
-    struct call *c = take_spare(g);
+static void put_spare(struct worker *w, struct call *c) {
+    c->next = w->spare_calls;
+    w->spare_calls = c;
+    w->n_spare_calls++;
+}
+
+/* NULL: the request was answered with an error. */
+static struct call *new_call(struct worker *w, struct gateway_session *s, struct exchange *x) {
+    struct err e = {0};
+    struct call *c = take_spare(w);
     if (!c) {
+        err_set(&e, ERR_NOMEM, "out of memory");
+    } else if (session_enter(s, &c->use, &e) < 0) {
+        put_spare(w, c);
+        c = NULL;
+    }
+    if (!c) {
+        w->stats.refused++;
+        exchange_reply_err(x, &e);
         return NULL;
     }
+    c->worker = w;
     c->session = s;
     c->x = x;
-    c->next = s->calls;
-    if (s->calls) {
-        s->calls->prev = c;
+    c->next = w->calls;
+    if (w->calls) {
+        w->calls->prev = c;
     }
-    s->calls = c;
-    g->calls_open++;
-    pthread_mutex_lock(&g->mutex);
-    s->n_calls++;
-    pthread_mutex_unlock(&g->mutex);
-    c->redact.key = s->api_key ? sv_from(s->api_key) : (struct sv){0};
+    w->calls = c;
+    w->gateway->calls_open++;
+    const char *key = c->use.target->api_key;
+    c->redact.key = key ? sv_from(key) : (struct sv){0};
     c->agent_body = exchange_body(x);
     c->asked_us = clock_us();
     exchange_on_gone(x, on_agent_gone, c);
@@ -80,10 +94,10 @@ static void clear(struct buf *b) {
 
 /* Keeps the buffers, forgets all else. */
 static void reset(struct call *c) {
-    struct buf *const bufs[] = {&c->head,           &c->fields,       &c->reason,    &c->out,
-                                &c->held,           &c->answer,       &c->raw,       &c->plain,
-                                &c->policy,         &c->rewrite.text, &c->rec.head,  &c->rec.texts,
-                                &c->rewrite.values, &c->redact.carry, &c->redact.out};
+    struct buf *const bufs[] = {&c->head,         &c->fields,    &c->reason,    &c->out,
+                                &c->held,         &c->answer,    &c->raw,       &c->plain,
+                                &c->rewrite.text, &c->rec.head,  &c->rec.texts, &c->rewrite.values,
+                                &c->redact.carry, &c->redact.out};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
         clear(bufs[i]);
     }
@@ -95,7 +109,6 @@ static void reset(struct call *c) {
                     .text = c->rewrite.text,
                     .values = c->rewrite.values},
         .plain = c->plain,
-        .policy = c->policy,
         .head = c->head,
         .fields = c->fields,
         .reason = c->reason,
@@ -113,13 +126,13 @@ static void reset(struct call *c) {
     *c = kept;
 }
 
-void call_free_spare(struct gateway *g) {
-    while (g->spare_calls) {
-        struct call *c = g->spare_calls;
-        g->spare_calls = c->next;
-        struct buf *const bufs[] = {&c->head,   &c->fields,       &c->reason,    &c->out,
-                                    &c->held,   &c->answer,       &c->raw,       &c->plain,
-                                    &c->policy, &c->redact.carry, &c->redact.out};
+void call_free_spare(struct worker *w) {
+    while (w->spare_calls) {
+        struct call *c = w->spare_calls;
+        w->spare_calls = c->next;
+        struct buf *const bufs[] = {&c->head,         &c->fields,    &c->reason, &c->out,
+                                    &c->held,         &c->answer,    &c->raw,    &c->plain,
+                                    &c->redact.carry, &c->redact.out};
         for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
             buf_deinit(bufs[i]);
         }
@@ -131,37 +144,32 @@ void call_free_spare(struct gateway *g) {
         record_deinit(&c->rec);
         free(c);
     }
-    g->n_spare_calls = 0;
+    w->n_spare_calls = 0;
 }
 
 void call_release(struct call *c) {
     struct gateway_session *s = c->session;
-    struct gateway *g = s->gateway;
+    struct worker *w = c->worker;
+    struct session_use use = c->use;
     if (c->prev) {
         c->prev->next = c->next;
     } else {
-        s->calls = c->next;
+        w->calls = c->next;
     }
     if (c->next) {
         c->next->prev = c->prev;
     }
     reset(c);
-    c->next = g->spare_calls;
-    g->spare_calls = c;
-    g->n_spare_calls++;
-    if (g->n_spare_calls > CALL_SPARE_MAX) {
-        g->spare_calls = c->next;
-        g->n_spare_calls--;
-        struct gateway one = {.spare_calls = c};
+    put_spare(w, c);
+    if (w->n_spare_calls > CALL_SPARE_MAX) {
+        w->spare_calls = c->next;
+        w->n_spare_calls--;
+        struct worker one = {.spare_calls = c};
         c->next = NULL;
         call_free_spare(&one);
     }
-    g->calls_open--;
-    pthread_mutex_lock(&g->mutex);
-    if (--s->n_calls == 0) {
-        pthread_cond_broadcast(&s->idle);
-    }
-    pthread_mutex_unlock(&g->mutex);
+    w->gateway->calls_open--;
+    session_leave(s, &use);
 }
 
 void call_go(struct call *c) {
@@ -173,7 +181,7 @@ void call_go(struct call *c) {
         .max_tokens_cap = s->max_tokens_cap,
         .disable_thinking = s->disable_thinking,
         .neutral_sampling = s->neutral_sampling,
-        .model_override = s->model_override,
+        .model_override = c->use.target->model_override,
     };
     if (c->edits && rewrite_request(&c->rewrite, &c->request, &o, &e) < 0) {
         call_fail(c, END_ERROR, &e);
@@ -204,18 +212,15 @@ static int decode_body(struct exchange *x, struct buf *plain, struct sv *text, s
     return rc == ERR_LIMIT || rc == ERR_NOMEM ? rc : 0;
 }
 
-static bool is_refused(struct gateway_session *s, struct exchange *x) {
+static bool is_refused(struct worker *w, struct exchange *x) {
     struct err e = {0};
-    const struct gateway *g = s->gateway;
-    if (s->is_closing) {
-        err_set(&e, ERR_STATE, "the session is closing");
-    } else if (g->calls_open >= g->calls_max) {
-        err_set(&e, ERR_QUOTA, "%llu calls are open, which is the limit of this gateway",
-                (unsigned long long)g->calls_max);
-    } else {
+    const struct gateway *g = w->gateway;
+    if (g->calls_open < g->calls_max) {
         return false;
     }
-    s->gateway->stats.refused++;
+    err_set(&e, ERR_QUOTA, "%llu calls are open, which is the limit of this gateway",
+            (unsigned long long)g->calls_max);
+    w->stats.refused++;
     exchange_reply_err(x, &e);
     return true;
 }
@@ -242,7 +247,7 @@ static bool read_request(struct gateway_session *s, struct exchange *x, struct r
         exchange_reply(x, 400, SV("application/json"), invalid);
         return false;
     }
-    if (rc >= 0 && breaker_is_open(&s->breaker, request->text, clock_ms())) {
+    if (rc >= 0 && session_is_broken(s, request->text)) {
         rc = err_set(&e, ERR_INPUT,
                      "the same request failed again and again, so it was not sent on: "
                      "change it, or wait");
@@ -256,45 +261,37 @@ static bool read_request(struct gateway_session *s, struct exchange *x, struct r
 static void begin(struct call *c, bool readable) {
     struct gateway_session *s = c->session;
     const struct request *request = &c->request;
-    c->number = ++s->stats.calls;
-    s->gateway->stats.calls++;
+    c->number = session_next_call(s);
+    c->worker->stats.calls++;
     c->record = s->record;
     c->edits = s->edits && readable;
     c->n_choices = request_n(request);
     c->rewrite.model = request->fields[REQUEST_MODEL].value;
-    c->level = session_level(s, request->fields[REQUEST_MODEL].value, request_is_stream(request),
-                             request_has_tools(request));
-    if (buf_add_sv(&c->policy, buf_sv(&s->policy_version)) < 0) {
-        buf_reset(&c->policy); /* The journal has the session's changes too. */
-    }
+    c->level = session_level(s, &c->use, request->fields[REQUEST_MODEL].value,
+                             request_is_stream(request), request_has_tools(request));
     call_go(c);
 }
 
-void call_begin(struct gateway_session *s, struct exchange *x) {
+void call_begin(struct worker *w, struct gateway_session *s, struct exchange *x) {
     AUTO_BUF struct buf plain = {0};
     struct request request = {0};
-    struct err e = {0};
     bool readable;
-    if (is_refused(s, x)) {
+    if (is_refused(w, x)) {
         return;
     }
     if (!read_request(s, x, &request, &plain, &readable)) {
-        s->gateway->stats.refused++;
+        w->stats.refused++;
         return;
     }
-    struct call *c = new_call(s, x);
-    if (!c) {
-        s->gateway->stats.refused++;
-        err_set(&e, ERR_NOMEM, "out of memory");
-        exchange_reply_err(x, &e);
-        return;
+    struct call *c = new_call(w, s, x);
+    if (c) {
+        keep_text(c, &request, &plain);
+        begin(c, readable);
     }
-    keep_text(c, &request, &plain);
-    begin(c, readable);
 }
 
-void call_begin_models(struct gateway_session *s, struct exchange *x) {
-    struct call *c = is_refused(s, x) ? NULL : new_call(s, x);
+void call_begin_models(struct worker *w, struct gateway_session *s, struct exchange *x) {
+    struct call *c = is_refused(w, x) ? NULL : new_call(w, s, x);
     if (!c) {
         return;
     }

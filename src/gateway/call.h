@@ -16,6 +16,7 @@
 #include "gateway/rewrite.h"
 #include "gateway/session.h"
 #include "gateway/upstream.h"
+#include "gateway/worker.h"
 #include "net/server.h"
 #include "net/sse.h"
 
@@ -49,8 +50,10 @@ enum call_mode {
 enum call_written { WRITTEN_NONE, WRITTEN_OPEN, WRITTEN_WHOLE };
 
 struct call {
+    struct worker *worker;
     struct gateway_session *session;
-    struct call *prev, *next; /* In session->calls; next also in the spare list. */
+    struct session_use use;   /* What it goes to, since its beginning. */
+    struct call *prev, *next; /* In worker->calls; next also in the spare list. */
     struct exchange *x;       /* NULL: the agent's side is ended. */
     struct upstream *up;      /* NULL: not asked yet, or over. */
     uint64_t number;
@@ -69,7 +72,6 @@ struct call {
     enum capture_level level;
     unsigned resends;
     int refused_status; /* What the engine said to what was asked before. */
-    struct buf policy;  /* Version at its beginning: a JSON value, or empty. */
     unsigned n_choices; /* That were asked for. */
 
     /* The answer. */
@@ -115,15 +117,17 @@ struct call {
     struct err failure; /* Why there is no (whole) answer. */
     struct record rec;
     int64_t asked_us; /* The request's last byte came. */
+    int64_t sent_us;  /* It went out to the engine; 0: not yet. */
     int64_t first_us; /* The answer's first event; 0: none. */
+    int64_t done_us;  /* All was known of the answer; 0: not yet. */
 };
 
 /* Takes the exchange. */
-void call_begin(struct gateway_session *s, struct exchange *x);
-void call_begin_models(struct gateway_session *s, struct exchange *x);
+void call_begin(struct worker *w, struct gateway_session *s, struct exchange *x);
+void call_begin_models(struct worker *w, struct gateway_session *s, struct exchange *x);
 /* The agent left, or the session ends: what came is recorded, and the engine is let go. */
 void call_abort(struct call *c);
-void call_free_spare(struct gateway *g);
+void call_free_spare(struct worker *w);
 
 /* call.c: rewrites the request at the call's level, records the intent, and asks. */
 void call_go(struct call *c);

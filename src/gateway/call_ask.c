@@ -2,6 +2,7 @@
 /* The engine's side of a call: the request's head, and what is made of the answer's. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "gateway/call.h"
 
@@ -11,19 +12,20 @@ static int put_head(struct call *c, struct sv body, struct err *err) {
                                        "Expect", "Content-Encoding", NULL};
     static const char *const drop_encoded[] = {"Host", "Authorization", "Accept-Encoding", "Expect",
                                                NULL};
-    const struct gateway_session *s = c->session;
+    const struct endpoint *place = c->use.endpoint;
+    const char *key = c->use.target->api_key;
     struct buf *out = &c->head;
     buf_reset(out);
-    const char *target = c->is_models ? s->models_target : s->chat_target;
+    const char *target = c->is_models ? place->models_target : place->chat_target;
     int rc = http1_put_request(out, c->is_models ? SV("GET") : SV("POST"), sv_from(target), err);
-    rc = rc < 0 ? rc : http1_put_field(out, SV("Host"), sv_from(s->host_field), err);
+    rc = rc < 0 ? rc : http1_put_field(out, SV("Host"), sv_from(place->host_field), err);
     rc = rc < 0 ? rc
                 : http1_put_end_to_end(out, exchange_head(c->x),
                                        c->rewrite.n_edits > 0 ? drop : drop_encoded, err);
     rc = rc < 0 ? rc : http1_put_field(out, SV("Accept-Encoding"), SV("identity"), err);
-    if (rc == 0 && s->api_key) {
+    if (rc == 0 && key) {
         AUTO_BUF struct buf value = {0};
-        rc = buf_addf(&value, "Bearer %s", s->api_key);
+        rc = buf_addf(&value, "Bearer %s", key);
         rc = rc < 0 ? rc : http1_put_field(out, SV("Authorization"), buf_sv(&value), err);
         explicit_bzero(value.data, value.len);
     }
@@ -35,14 +37,15 @@ static int put_head(struct call *c, struct sv body, struct err *err) {
 
 void call_ask(struct call *c) {
     const struct gateway_session *s = c->session;
+    const struct endpoint *place = c->use.endpoint;
     struct err e = {0};
     struct sv body = c->rewrite.n_edits > 0 ? buf_sv(&c->rewrite.text) : c->agent_body;
     int rc = put_head(c, body, &e);
     if (rc == 0) {
         const struct upstream_options o = {
-            .host = s->host,
-            .port = s->port,
-            .tls = s->tls,
+            .host = place->host,
+            .port = place->port,
+            .tls = place->tls,
             .head = buf_sv(&c->head),
             .body = body,
             .connect_timeout_ms = s->connect_timeout_ms,
@@ -50,7 +53,8 @@ void call_ask(struct call *c) {
             .events = &call_upstream_events,
             .arg = c,
         };
-        rc = upstream_start(s->gateway->pool, &o, &c->up, &e);
+        c->sent_us = clock_us();
+        rc = upstream_start(c->worker->pool, &o, &c->up, &e);
     }
     if (rc < 0) {
         call_fail(c, END_ERROR, &e);
@@ -64,7 +68,7 @@ static bool is_event_stream(const struct http1_head *head) {
 }
 
 static enum engine engine_from(const struct call *c, const struct http1_head *head) {
-    if (c->session->is_openai) {
+    if (c->use.endpoint->is_openai) {
         return ENGINE_OPENAI;
     }
     struct sv server = http1_get(head, SV("Server"));
@@ -117,6 +121,7 @@ static int take_head(struct call *c, const struct http1_head *head, struct err *
 static void on_head(void *arg, const struct http1_head *head) {
     struct call *c = arg;
     struct err e = {0};
+    endpoint_note(c->use.endpoint, /* connected= */ true);
     if (take_head(c, head, &e) < 0) {
         upstream_cancel(c->up);
         c->up = NULL;
@@ -135,7 +140,7 @@ static void on_head(void *arg, const struct http1_head *head) {
 }
 
 static int keep_raw(struct call *c, struct sv payload) {
-    if (!c->session->gateway->keep_raw || !c->record || c->raw.len + payload.n > CALL_ANSWER_MAX) {
+    if (!c->worker->gateway->keep_raw || !c->record || c->raw.len + payload.n > CALL_ANSWER_MAX) {
         return 0;
     }
     return buf_add_sv(&c->raw, payload);
@@ -240,9 +245,30 @@ static void on_end(void *arg) {
     }
 }
 
+/* Nothing was sent where the connection was refused: another engine of the model may take it. */
+static bool moves_on(struct call *c, const struct err *err) {
+    if (err->code != ERR_CONNECT || c->mode != MODE_NONE) {
+        return false;
+    }
+    endpoint_note(c->use.endpoint, /* connected= */ false);
+    if (!c->x || c->is_ending || !session_switch(c->session, &c->use)) {
+        return false;
+    }
+    c->worker->stats.moved++;
+    return true;
+}
+
 static void on_fail(void *arg, const struct err *err) {
     struct call *c = arg;
     c->up = NULL;
+    if (moves_on(c, err)) {
+        if (c->is_models) {
+            call_ask(c);
+        } else {
+            call_go(c);
+        }
+        return;
+    }
     struct err e = {0};
     if (take_rest(c, &e) < 0) {
         err = &e;

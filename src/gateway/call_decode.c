@@ -7,7 +7,7 @@
 void call_decode_begin(struct call *c, const struct http1_head *head) {
     c->is_unreadable = c->copies = false;
     /* An error may quote the key, which can only be covered in what is decoded. */
-    bool may_quote = c->status >= 400 && c->session->api_key;
+    bool may_quote = c->status >= 400 && c->use.target->api_key;
     if (c->is_models || !(c->record || c->restores || may_quote)) {
         return; /* Nothing is read. */
     }

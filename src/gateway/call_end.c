@@ -8,7 +8,7 @@ static void on_written(void *arg) {
     struct call *c = arg;
     c->journal_pending = false;
     if (c->journal_code < 0) {
-        c->session->stats.capture_fault = true;
+        session_note_capture_fault(c->session);
     } else {
         c->is_stored = true;
     }
@@ -19,7 +19,7 @@ static void on_written(void *arg) {
 static void journal_done(void *arg, int code) {
     struct call *c = arg;
     c->journal_code = code;
-    loop_post(c->session->gateway->loop, on_written, c);
+    loop_post(c->worker->loop, on_written, c);
 }
 
 static const char *engine_of(const struct call *c) {
@@ -49,7 +49,7 @@ static void get_facts(const struct call *c, bool tail_open, struct record_facts 
         .tail_open = tail_open,
         .encoded = c->is_unreadable,
         .neutralised = c->rewrite.neutral,
-        .policy_version = buf_sv(&c->policy),
+        .policy_version = buf_sv(&c->use.target->policy_version),
         .answer_too_big = c->answer_too_big,
     };
     if (c->status >= 400) {
@@ -91,10 +91,10 @@ static int append(struct call *c, enum journal_type type, struct err *err) {
     for (unsigned i = 0; i < r.n_parts; i++) {
         r.parts[i] = c->rec.parts[i];
     }
-    if (c->session->gateway->keep_raw && c->raw.len > 0) {
+    if (c->worker->gateway->keep_raw && c->raw.len > 0) {
         r.parts[r.n_parts++] = (struct journal_part){SV("raw_answer"), buf_sv(&c->raw)};
     }
-    return journal_append(c->session->gateway->journal, &r, journal_done, c, err);
+    return journal_append(c->worker->gateway->journal, &r, journal_done, c, err);
 }
 
 /* True when the record is on its way; false when it can't be written, which must not keep the
@@ -110,7 +110,7 @@ static bool write_result(struct call *c, bool tail_open) {
     }
     if (rc < 0) {
         c->journal_pending = false;
-        c->session->stats.capture_fault = true;
+        session_note_capture_fault(c->session);
     }
     return rc == 0;
 }
@@ -123,7 +123,7 @@ static bool lacks_models(const struct call *c) {
 
 static void reply_models(struct call *c) {
     AUTO_BUF struct buf body = {0};
-    const char *model = c->session->model_override;
+    const char *model = c->use.target->model_override;
     struct exchange *x = c->x;
     int rc = buf_adds(&body, "{\"object\":\"list\",\"data\":[");
     if (rc == 0 && model) {
@@ -188,14 +188,44 @@ static void end_agent(struct call *c) {
     }
 }
 
+static void count_time(struct gateway_times *t, int64_t us) {
+    unsigned i = 0;
+    while (i < GATEWAY_TIMES - 1 && us > gateway_time_bounds_us[i]) {
+        i++;
+    }
+    t->counts[i]++;
+    t->sum_us += us > 0 ? (uint64_t)us : 0;
+}
+
+static void count_how(const struct call *c, struct gateway_stats *all) {
+    switch (c->end) {
+    case END_COMPLETE:
+        *(c->status >= 400 ? &all->ended_error : &all->ended_complete) += 1;
+        break;
+    case END_CLIENT_ABORT:
+        all->client_aborts++;
+        break;
+    case END_UPSTREAM_ABORT:
+        all->upstream_aborts++;
+        break;
+    default:
+        all->ended_error++;
+    }
+    if (c->sent_us && c->end == END_COMPLETE) {
+        int64_t done_us = c->done_us ? clock_us() - c->done_us : 0;
+        count_time(&all->added, c->sent_us - c->asked_us + done_us);
+    }
+}
+
 /* Every call that began is counted once where it ended up. */
 static void count_end(struct call *c) {
     struct gateway_session *s = c->session;
-    struct gateway_stats *all = &s->gateway->stats;
+    struct gateway_stats *all = &c->worker->stats;
     uint64_t tokens = capture_completion_tokens(&c->capture);
-    s->stats.calls_ended++;
-    s->stats.completion_tokens += tokens;
+    session_note_end(s, tokens);
     all->completion_tokens += tokens;
+    all->prompt_tokens += capture_prompt_tokens(&c->capture);
+    count_how(c, all);
     if (c->is_stored) {
         all->calls_stored++;
     } else if (c->record) {
@@ -217,7 +247,7 @@ static void conclude(struct call *c) {
             session_note_answer(s, !engine_failed);
             if (c->x) { /* It holds the body. */
                 bool failed = engine_failed || c->status >= 400;
-                breaker_note(&s->breaker, c->agent_text, failed, clock_ms());
+                session_note_body(s, c->agent_text, failed);
             }
         }
     }
@@ -233,6 +263,9 @@ static void on_grace_over(struct exchange *x, void *arg) {
 }
 
 void call_advance(struct call *c) {
+    if (c->is_ending && c->upstream_over && !c->done_us) {
+        c->done_us = clock_us();
+    }
     if (c->journal_pending) {
         return;
     }

@@ -20,7 +20,7 @@ static void on_written(void *arg) {
 static void journal_done(void *arg, int code) {
     struct call *c = arg;
     c->journal_code = code;
-    loop_post(c->session->gateway->loop, on_written, c);
+    loop_post(c->worker->loop, on_written, c);
 }
 
 static int put_field(const struct call *c, struct buf *head, const char *name, struct sv header) {
@@ -91,7 +91,7 @@ void call_write_intent(struct call *c) {
     if (rc == 0) {
         r.head = buf_sv(&head);
         c->journal_pending = true;
-        rc = journal_append(c->session->gateway->journal, &r, journal_done, c, &e);
+        rc = journal_append(c->worker->gateway->journal, &r, journal_done, c, &e);
     }
     if (rc < 0) {
         c->journal_pending = false;
@@ -104,7 +104,7 @@ void call_refuse_unrecorded(struct call *c) {
     struct err e = {0};
     err_set(&e, ERR_FULL, "the call can't be recorded (%s), so it was not sent on",
             err_name(c->journal_code));
-    c->session->stats.capture_fault = true;
+    session_note_capture_fault(c->session);
     c->journal_failed = true;
     c->written = WRITTEN_WHOLE; /* Nothing can be. */
     call_fail(c, END_ERROR, &e);

@@ -17,7 +17,7 @@ static int put_head(struct call *c, enum http1_framing framing, uint64_t length,
     if (rc == 0 && c->status != 204 && c->status != 304) {
         rc = http1_put_framing(out, framing, length, &e);
     }
-    if (rc == 0 && framing != HTTP1_UNTIL_CLOSE && !http1_keep_alive(exchange_head(c->x))) {
+    if (rc == 0 && framing != HTTP1_UNTIL_CLOSE && !exchange_keeps(c->x)) {
         rc = http1_put_field(out, SV("Connection"), SV("close"), &e);
     }
     return rc < 0 ? rc : http1_put_end(out, &e);

@@ -302,7 +302,7 @@ const struct buf *capture_ids(const struct capture_choice *choice, size_t *n) {
     return lists ? &choice->ids : &choice->row_ids;
 }
 
-bool capture_usage_tokens(const struct capture *k, uint64_t *out) {
+static bool usage_field(const struct capture *k, struct sv name, uint64_t *out) {
     struct scan s;
     struct sv key;
     struct sv value;
@@ -313,7 +313,7 @@ bool capture_usage_tokens(const struct capture *k, uint64_t *out) {
     }
     while (scan_next_key(&s, &key) == 1) {
         unsigned long long n;
-        bool is_it = text_key_is(&s, key, SV("completion_tokens"));
+        bool is_it = text_key_is(&s, key, name);
         if (scan_skip(&s, &value) < 0) {
             break;
         }
@@ -323,6 +323,15 @@ bool capture_usage_tokens(const struct capture *k, uint64_t *out) {
         }
     }
     return found;
+}
+
+bool capture_usage_tokens(const struct capture *k, uint64_t *out) {
+    return usage_field(k, SV("completion_tokens"), out);
+}
+
+uint64_t capture_prompt_tokens(const struct capture *k) {
+    uint64_t tokens = 0;
+    return usage_field(k, SV("prompt_tokens"), &tokens) ? tokens : 0;
 }
 
 uint64_t capture_completion_tokens(const struct capture *k) {

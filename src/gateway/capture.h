@@ -86,6 +86,7 @@ const struct buf *capture_ids(const struct capture_choice *choice, size_t *n);
 
 /* Tokens of all choices, as usage says, else as the ids do, else as the rows do. */
 uint64_t capture_completion_tokens(const struct capture *k);
+uint64_t capture_prompt_tokens(const struct capture *k); /* As usage says; 0: it does not. */
 /* usage.completion_tokens; false when there is none. */
 bool capture_usage_tokens(const struct capture *k, uint64_t *out);
 

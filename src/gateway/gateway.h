@@ -5,14 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "journal/journal.h"
 
 /*
  * The HTTP server that the agent takes for its model. It forwards to the real endpoint, makes only
- * the documented edits, and writes each call into the journal. It runs a thread of its own; every
- * function may be called from any thread. It knows nothing of sandboxes and judges nothing.
+ * the documented edits, and writes each call into the journal. It runs threads of its own; every
+ * function may be called from any other thread (those that wait say so, and must not be called from
+ * a handler). It knows nothing of sandboxes and judges nothing.
  *
  *     gateway_start(&(struct gateway_options){.journal = j}, &g, err);
  *     gateway_session_open(g, &options, &s, err);
@@ -26,12 +28,15 @@ struct exchange;
 struct gateway;
 struct gateway_session;
 
+#define GATEWAY_WORKERS_MAX 256u /* More than any machine can feed. */
+
 struct gateway_options {
     struct journal *journal;  /* Keeps. */
     const char *host;         /* NULL: no TCP listener, unix sockets only. */
     uint16_t port;            /* 0: any; gateway_port tells. */
     bool keep_raw;            /* Write the engine's raw answers into the journal too. */
-    uint64_t connections_max; /* 0: 4,096. */
+    uint64_t connections_max; /* Calls at once; 0: 4,096. */
+    unsigned workers;         /* Threads, each with a loop and a listener; 0: 1. */
     /* Sees each request on TCP first, on a loop's thread, and must not block. True: it is its to
      * answer. NULL: none. */
     bool (*on_request)(struct exchange *x, void *arg);
@@ -41,7 +46,32 @@ struct gateway_options {
 int gateway_start(const struct gateway_options *o, struct gateway **out,
                   struct err *err) CHECK_RESULT;
 uint16_t gateway_port(const struct gateway *g);
-void gateway_stop(struct gateway *g); /* Ends open calls as aborts, joins its thread. */
+/* The TCP listeners close; open calls go on, and each connection ends with its answer. */
+void gateway_drain(struct gateway *g);
+unsigned gateway_connections(struct gateway *g); /* Of agents, on TCP. */
+void gateway_stop(struct gateway *g);            /* Ends open calls as aborts, joins its threads. */
+
+/* Where calls go of sessions that name no upstream themselves: NULL-ended URLs of engines that
+ * serve one model, or NULL. Holds for every call begun after it returns. */
+int gateway_set_upstreams(struct gateway *g, const char *const *urls, struct err *err) CHECK_RESULT;
+
+/* Each engine that a session or the gateway names; a code of `fn` other than 0 ends it. */
+struct gateway_upstream {
+    const char *url;
+    unsigned calls;    /* Under way. */
+    unsigned sessions; /* That stick to it. */
+    bool is_out;       /* It refused connections, and is not asked for now. */
+};
+typedef int (*gateway_upstream_fn)(void *arg, const struct gateway_upstream *u);
+int gateway_list_upstreams(struct gateway *g, gateway_upstream_fn fn, void *arg);
+
+/* How many of what was timed took at most so long; the last count is of all that took longer. */
+#define GATEWAY_TIMES 15
+extern const int64_t gateway_time_bounds_us[GATEWAY_TIMES - 1];
+struct gateway_times {
+    uint64_t counts[GATEWAY_TIMES];
+    uint64_t sum_us;
+};
 
 /*
  * What became of every call since the start, over all sessions, also those that are closed. At any
@@ -55,16 +85,30 @@ struct gateway_stats {
     uint64_t calls_lost;        /* Ended, and the journal refused a record of it. */
     uint64_t refused;           /* Answered with an error here, without becoming a call. */
     uint64_t completion_tokens; /* As usage or the ids say. */
+    uint64_t prompt_tokens;     /* As usage says. */
     uint64_t sessions;          /* Open now. */
+    /* How the calls ended that did. */
+    uint64_t ended_complete;
+    uint64_t ended_error;
+    uint64_t client_aborts;
+    uint64_t upstream_aborts;
+    uint64_t moved; /* Calls that went to another engine, since theirs refused the connection. */
+    /* What the gateway itself added to a call: from the request's last byte to its sending on, and
+     * from the answer's end to its passing on. */
+    struct gateway_times added;
 };
+/* Waits for each worker's turn. */
 void gateway_stats(struct gateway *g, struct gateway_stats *out);
 
 struct gateway_session_options {
-    const char *name;           /* "<rollout>.<attempt>", in every record. */
-    const char *upstream_url;   /* ".../v1" as a rule. */
+    const char *name;             /* "<rollout>.<attempt>", in every record. */
+    const char *token;            /* What the agent shows; NULL: a fresh one. */
+    const char *upstream_url;     /* ".../v1" as a rule; NULL: `upstreams`. */
+    const char *const *upstreams; /* NULL-ended: engines of one model. NULL: the gateway's. */
     const char *api_key;        /* Borrowed, copied into memory of the gateway only. NULL: none. */
     const char *key_name;       /* The name of the variable the key came from; for records. */
     const char *model_override; /* Sent in place of the agent's model; NULL: the agent's own. */
+    const char *level;          /* "tokens", "logprobs" or "text" at most; NULL: "tokens". */
     bool edits;                 /* false: bytes as the agent sent them (black_box). */
     bool record;                /* false: nothing of the calls is journalled. */
     int top_logprobs;           /* Asked for if `edits`; the reference's default is 5. */
@@ -78,7 +122,8 @@ struct gateway_session_options {
     double connect_timeout_s;   /* 0: 30. */
 };
 
-/* Journals the opening. The session's token is a fresh 128-bit secret in hex. */
+/* Journals the opening, and waits for that. A fresh token is a 128-bit secret in hex; ERR_EXISTS: a
+ * given one is another session's. */
 int gateway_session_open(struct gateway *g, const struct gateway_session_options *o,
                          struct gateway_session **out, struct err *err) CHECK_RESULT;
 const char *gateway_session_token(const struct gateway_session *s);
@@ -87,9 +132,24 @@ const char *gateway_session_token(const struct gateway_session *s);
 void gateway_set_default_session(struct gateway *g, struct gateway_session *s);
 
 /* From the next call on. Each call's record says what stood at its beginning, or what the engine
- * itself says. NULL: not known. */
+ * itself says. NULL: not known. Waits for the journal. */
 int gateway_session_set_policy_version(struct gateway_session *s, const char *version,
                                        struct err *err) CHECK_RESULT;
+
+/* What is to be changed; the others stay. */
+struct gateway_session_change {
+    bool has_policy_version, has_upstreams, has_api_key, has_model, has_level;
+    const char *policy_version;
+    const char *const *upstreams; /* NULL: the gateway's. */
+    const char *api_key;
+    const char *key_name;
+    const char *model_override;
+    const char *level;
+};
+/* All of it holds for every call begun after it returns, and nothing of it for any begun before it
+ * was called. Waits for the journal. */
+int gateway_session_change(struct gateway_session *s, const struct gateway_session_change *change,
+                           struct err *err) CHECK_RESULT;
 
 /* Whoever connects to this unix socket is this session's agent (any bearer token is accepted
  * there); on TCP the agent shows the token as /s/<token>/v1 or as its bearer key. The socket's mode
@@ -101,11 +161,18 @@ struct gateway_session_stats {
     uint64_t calls;             /* Begun. */
     uint64_t calls_ended;       /* With a result in the journal (or passed on, if not recorded). */
     uint64_t completion_tokens; /* As usage or the ids say. */
-    unsigned failed_in_a_row;   /* Calls the engine did not answer, up to now. */
-    double failing_for_s;       /* Since the first of them. */
-    bool capture_fault;         /* The journal refused a record. */
+    uint64_t failed_calls;      /* Those that the engine did not answer. */
+    unsigned calls_open;
+    unsigned failed_in_a_row; /* Calls the engine did not answer, up to now. */
+    double failing_for_s;     /* Since the first of them. */
+    bool capture_fault;       /* The journal refused a record. */
+    double idle_s;            /* Since its last call began, or it was opened. */
 };
 void gateway_session_stats(const struct gateway_session *s, struct gateway_session_stats *out);
+
+/* Its present settings, as a JSON object: "upstreams" (null: the gateway's), "key_name", "model",
+ * "level", "policy_version". */
+int gateway_session_put_settings(const struct gateway_session *s, struct buf *out) CHECK_RESULT;
 
 /* Lets open calls end until the deadline, then aborts them; journals the close; frees the session.
  * After it returns nothing of the session is written any more. */

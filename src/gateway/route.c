@@ -4,22 +4,22 @@
 
 #define BEARER "Bearer "
 
-static void reply_not_found(struct gateway *g, struct exchange *x) {
+static void reply_not_found(struct worker *w, struct exchange *x) {
     struct err e = {0};
-    g->stats.refused++;
+    w->stats.refused++;
     err_set(&e, ERR_NOT_FOUND, "no such path: this is a model gateway, use /v1/chat/completions");
     exchange_reply_err(x, &e);
 }
 
-static void reply_unauthorized(struct gateway *g, struct exchange *x) {
-    g->stats.refused++;
+static void reply_unauthorized(struct worker *w, struct exchange *x) {
+    w->stats.refused++;
     exchange_reply(x, 401, SV("application/json"),
                    SV("{\"error\":{\"message\":\"unknown api key\",\"type\":"
                       "\"invalid_request_error\",\"code\":\"invalid_api_key\"}}"));
 }
 
-static void reply_not_allowed(struct gateway *g, struct exchange *x) {
-    g->stats.refused++;
+static void reply_not_allowed(struct worker *w, struct exchange *x) {
+    w->stats.refused++;
     exchange_reply(x, 405, SV("application/json"),
                    SV("{\"error\":{\"message\":\"method not allowed\",\"type\":"
                       "\"invalid_request_error\",\"code\":null}}"));
@@ -48,7 +48,7 @@ static bool take_path_token(struct sv *path, struct sv *token) {
     return true;
 }
 
-static void serve(struct gateway_session *s, struct exchange *x, struct sv path) {
+static void serve(struct worker *w, struct gateway_session *s, struct exchange *x, struct sv path) {
     struct sv method = exchange_head(x)->method;
     struct sv v1 = SV("/v1");
     if (sv_starts_with(path, SV("/v1/"))) {
@@ -56,18 +56,18 @@ static void serve(struct gateway_session *s, struct exchange *x, struct sv path)
     }
     if (sv_eq(path, SV("/chat/completions"))) {
         if (sv_eq(method, SV("POST"))) {
-            call_begin(s, x);
+            call_begin(w, s, x);
         } else {
-            reply_not_allowed(s->gateway, x);
+            reply_not_allowed(w, x);
         }
     } else if (sv_eq(path, SV("/models"))) {
         if (sv_eq(method, SV("GET")) || sv_eq(method, SV("HEAD"))) {
-            call_begin_models(s, x);
+            call_begin_models(w, s, x);
         } else {
-            reply_not_allowed(s->gateway, x);
+            reply_not_allowed(w, x);
         }
     } else {
-        reply_not_found(s->gateway, x);
+        reply_not_found(w, x);
     }
 }
 
@@ -80,41 +80,41 @@ static bool is_health(struct exchange *x, struct sv path) {
 }
 
 void route_unix(struct exchange *x, void *session) {
+    struct gateway_session *s = session;
     struct sv path = exchange_path(x);
     struct sv token;
     if (!is_health(x, path)) {
         (void)take_path_token(&path, &token); /* The socket itself says who it is. */
-        serve(session, x, path);
+        serve(s->worker, s, x, path);
     }
 }
 
 /* Leaves the path behind the token. */
-static struct gateway_session *find_session(struct gateway *g, struct exchange *x,
-                                            struct sv *path) {
+static struct gateway_session *find_session(struct worker *w, struct exchange *x, struct sv *path) {
     struct sv token = {0};
     if (!take_path_token(path, &token)) {
         token = bearer(x);
     }
-    struct gateway_session *s = session_find(g, token);
-    return s ? s : g->default_session;
+    return session_find(w->gateway, token);
 }
 
-bool route_may_ask(struct exchange *x, void *gateway) {
+bool route_may_ask(struct exchange *x, void *worker) {
+    const struct worker *w = worker;
     struct sv path = exchange_path(x);
-    const struct gateway *g = gateway;
-    return g->on_request || find_session(gateway, x, &path);
+    return w->gateway->on_request || find_session(worker, x, &path);
 }
 
-void route_tcp(struct exchange *x, void *gateway) {
+void route_tcp(struct exchange *x, void *worker) {
+    struct worker *w = worker;
+    const struct gateway *g = w->gateway;
     struct sv path = exchange_path(x);
-    struct gateway *g = gateway;
     if ((g->on_request && g->on_request(x, g->on_request_arg)) || is_health(x, path)) {
         return;
     }
-    struct gateway_session *s = find_session(g, x, &path);
+    struct gateway_session *s = find_session(w, x, &path);
     if (s) {
-        serve(s, x, path);
+        serve(w, s, x, path);
     } else {
-        reply_unauthorized(gateway, x);
+        reply_unauthorized(w, x);
     }
 }

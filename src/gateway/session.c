@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* What calls ask of their session, on any worker. */
 #include "gateway/session.h"
 
 #include <openssl/sha.h>
@@ -10,16 +11,125 @@
 struct gateway_session *session_find(struct gateway *g, struct sv token) {
     unsigned char digest[SESSION_DIGEST_BYTES];
     const struct sv shown = {(const char *)digest, sizeof digest};
-    struct gateway_session *found = NULL;
     SHA256((const unsigned char *)token.p, token.n, digest);
+    pthread_rwlock_rdlock(&g->table);
+    struct gateway_session *found = g->default_session;
     for (struct gateway_session *s = g->sessions; s; s = s->next) {
         if (sv_eq_constant_time((struct sv){(const char *)s->digest, sizeof s->digest}, shown)) {
             found = s;
         }
     }
+    pthread_rwlock_unlock(&g->table);
     return found;
 }
 
+/* --- where a call goes --- */
+
+static struct endpoint_set *endpoints_of(struct gateway_session *s) {
+    struct gateway *g = s->gateway;
+    if (s->target->endpoints) {
+        return endpoint_set_ref(s->target->endpoints);
+    }
+    pthread_rwlock_rdlock(&g->table);
+    struct endpoint_set *set = endpoint_set_ref(g->default_endpoints);
+    pthread_rwlock_unlock(&g->table);
+    return set;
+}
+
+/* Under the lock. */
+static void stick(struct gateway_session *s, struct endpoint_set *set, struct endpoint *e) {
+    if (s->stuck != e) {
+        if (s->stuck) {
+            s->stuck->sessions--;
+        }
+        e->sessions++;
+        s->stuck = e;
+    }
+    if (s->stuck_in != set) {
+        struct endpoint_set *old = s->stuck_in;
+        s->stuck_in = endpoint_set_ref(set);
+        endpoint_set_unref(old);
+    }
+}
+
+/* Under the lock. A session's calls repeat its conversation: the place that has it in its prefix
+ * cache answers them at a fraction of the cost. */
+static struct endpoint *choose(struct gateway_session *s, struct endpoint_set *set) {
+    struct endpoint *e = s->stuck;
+    if (!e || !endpoint_set_has(set, e) || (set->n > 1 && e->refusals > 0)) {
+        e = endpoint_set_pick(set);
+        if (s->stuck && e->refusals > 0 && e != s->stuck) {
+            /* Only to see whether it is back; if it is not, the call goes on elsewhere. */
+            e->calls++;
+            return e;
+        }
+    }
+    stick(s, set, e);
+    e->calls++;
+    return e;
+}
+
+int session_enter(struct gateway_session *s, struct session_use *use, struct err *err) {
+    *use = (struct session_use){0};
+    pthread_mutex_lock(&s->lock);
+    if (s->is_closing) {
+        pthread_mutex_unlock(&s->lock);
+        return err_set(err, ERR_STATE, "the session is closing");
+    }
+    use->endpoints = endpoints_of(s);
+    if (!use->endpoints) {
+        pthread_mutex_unlock(&s->lock);
+        return err_set(err, ERR_UPSTREAM,
+                       "no inference engine: neither the session nor the gateway names one");
+    }
+    use->endpoint = choose(s, use->endpoints);
+    use->target = target_ref(s->target);
+    s->n_calls++;
+    s->used_ms = clock_ms();
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+void session_leave(struct gateway_session *s, struct session_use *use) {
+    use->endpoint->calls--;
+    target_unref(use->target);
+    endpoint_set_unref(use->endpoints);
+    *use = (struct session_use){0};
+    pthread_mutex_lock(&s->lock);
+    if (--s->n_calls == 0) {
+        pthread_cond_broadcast(&s->idle);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool session_switch(struct gateway_session *s, struct session_use *use) {
+    struct endpoint *old = use->endpoint;
+    if (use->endpoints->n < 2) {
+        return false;
+    }
+    struct endpoint *e = endpoint_set_pick(use->endpoints);
+    if (e == old || endpoint_is_out(e)) {
+        return false;
+    }
+    old->calls--;
+    e->calls++;
+    use->endpoint = e;
+    pthread_mutex_lock(&s->lock);
+    stick(s, use->endpoints, e);
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+uint64_t session_next_call(struct gateway_session *s) {
+    pthread_mutex_lock(&s->lock);
+    uint64_t number = ++s->stats.calls;
+    pthread_mutex_unlock(&s->lock);
+    return number;
+}
+
+/* --- what an engine refused --- */
+
+/* Under the lock. */
 static struct refusal *find_refusal(struct gateway_session *s, struct sv model, bool stream,
                                     bool tools) {
     for (unsigned i = 0; i < s->n_refusals; i++) {
@@ -31,42 +141,71 @@ static struct refusal *find_refusal(struct gateway_session *s, struct sv model, 
     return NULL;
 }
 
-enum capture_level session_level(const struct gateway_session *s, struct sv model, bool stream,
-                                 bool tools) {
-    const struct refusal *r =
-        find_refusal((struct gateway_session *)(uintptr_t)s, model, stream, tools);
-    if (r) {
-        return r->level;
-    }
-    return s->is_openai ? LEVEL_LOGPROBS : LEVEL_TOKENS;
+enum capture_level session_level(struct gateway_session *s, const struct session_use *use,
+                                 struct sv model, bool stream, bool tools) {
+    pthread_mutex_lock(&s->lock);
+    const struct refusal *r = find_refusal(s, model, stream, tools);
+    enum capture_level level = r                          ? r->level
+                               : use->endpoint->is_openai ? LEVEL_LOGPROBS
+                                                          : LEVEL_TOKENS;
+    pthread_mutex_unlock(&s->lock);
+    return level < use->target->level_max ? level : use->target->level_max;
 }
 
 void session_remember(struct gateway_session *s, struct sv model, bool stream, bool tools,
                       enum capture_level level) {
+    pthread_mutex_lock(&s->lock);
     struct refusal *r = find_refusal(s, model, stream, tools);
     if (r) {
         r->level = level;
-        return;
+    } else if (s->n_refusals < SESSION_REFUSALS_MAX) {
+        char *copy = mem_strndup(model.p, model.n);
+        if (copy) { /* Else it is asked again; no more is lost than a round trip. */
+            s->refusals[s->n_refusals++] = (struct refusal){copy, stream, tools, level};
+        }
     }
-    char *copy = s->n_refusals < SESSION_REFUSALS_MAX ? mem_strndup(model.p, model.n) : NULL;
-    if (copy) { /* Else it is asked again; no more is lost than a round trip. */
-        s->refusals[s->n_refusals++] = (struct refusal){copy, stream, tools, level};
-    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* --- what became of calls --- */
+
+bool session_is_broken(struct gateway_session *s, struct sv body) {
+    pthread_mutex_lock(&s->lock);
+    bool broken = breaker_is_open(&s->breaker, body, clock_ms());
+    pthread_mutex_unlock(&s->lock);
+    return broken;
+}
+
+void session_note_body(struct gateway_session *s, struct sv body, bool failed) {
+    pthread_mutex_lock(&s->lock);
+    breaker_note(&s->breaker, body, failed, clock_ms());
+    pthread_mutex_unlock(&s->lock);
+}
+
+void session_note_capture_fault(struct gateway_session *s) {
+    pthread_mutex_lock(&s->lock);
+    s->stats.capture_fault = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void session_note_end(struct gateway_session *s, uint64_t completion_tokens) {
+    pthread_mutex_lock(&s->lock);
+    s->stats.calls_ended++;
+    s->stats.completion_tokens += completion_tokens;
+    pthread_mutex_unlock(&s->lock);
 }
 
 void session_note_answer(struct gateway_session *s, bool answered) {
+    pthread_mutex_lock(&s->lock);
     if (answered) {
         s->stats.failed_in_a_row = 0;
-    } else if (s->stats.failed_in_a_row++ == 0) {
-        s->failing_since_ms = clock_ms();
+    } else {
+        s->stats.failed_calls++;
+        if (s->stats.failed_in_a_row++ == 0) {
+            s->failing_since_ms = clock_ms();
+        }
     }
-}
-
-static void wipe(char *secret) {
-    if (secret) {
-        explicit_bzero(secret, strlen(secret));
-        free(secret);
-    }
+    pthread_mutex_unlock(&s->lock);
 }
 
 void session_free(struct gateway_session *s) {
@@ -76,17 +215,18 @@ void session_free(struct gateway_session *s) {
     for (unsigned i = 0; i < s->n_refusals; i++) {
         free(s->refusals[i].model);
     }
+    if (s->stuck) {
+        s->stuck->sessions--;
+    }
+    endpoint_set_unref(s->stuck_in);
+    target_unref(s->target);
     free(s->name);
-    free(s->upstream_url);
-    free(s->host);
-    free(s->host_field);
-    free(s->chat_target);
-    free(s->models_target);
-    free(s->key_name);
-    free(s->model_override);
-    buf_deinit(&s->policy_version);
-    wipe(s->api_key);
-    explicit_bzero(s->token, sizeof s->token);
+    if (s->token) {
+        explicit_bzero(s->token, strlen(s->token));
+        free(s->token);
+    }
     pthread_cond_destroy(&s->idle);
+    pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->changing);
     free(s);
 }

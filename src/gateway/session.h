@@ -3,6 +3,7 @@
 #define SNAFFLE_GATEWAY_SESSION_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -10,18 +11,18 @@
 #include "base/err.h"
 #include "base/sv.h"
 #include "gateway/breaker.h"
+#include "gateway/endpoint.h"
 #include "gateway/gateway.h"
 #include "gateway/rewrite.h"
+#include "gateway/target.h"
 #include "net/http1.h"
 #include "net/loop.h"
 #include "net/server.h"
 
-/* The inner side of gateway.h: what its files share. All but the marked fields belong to the loop's
- * thread once the session is open. */
+/* The inner side of gateway.h: what its files share. A session serves calls on every worker. */
 
 struct call;
-struct tls_context;
-struct upstream_pool;
+struct worker;
 
 #define SESSION_TOKEN_BYTES 16 /* 128 bits: past guessing. */
 #define SESSION_DIGEST_BYTES 32
@@ -43,83 +44,100 @@ struct refusal {
 };
 
 struct gateway_session {
+    /* The same for life. */
     struct gateway *gateway;
-    struct gateway_session *next;
     char *name;
-    char *upstream_url;
-    char *host; /* Of the upstream. */
-    uint16_t port;
-    struct tls_context *tls;
-    char *host_field;  /* "example.org:8000" */
-    char *chat_target; /* "/v1/chat/completions" */
-    char *models_target;
-    char *api_key;
-    char *key_name;
-    char *model_override;
     bool edits;
     bool record;
-    bool is_openai; /* Refuses unknown fields; never asked for ids. */
     bool disable_thinking;
     bool neutral_sampling;
-    struct buf policy_version; /* A JSON value; empty: not known. */
-    struct breaker breaker;
     int top_logprobs;
     long long max_tokens_cap;
     int64_t header_timeout_ms;
     int64_t connect_timeout_ms;
-    char token[2 * SESSION_TOKEN_BYTES + 1];
+    char *token;
     unsigned char digest[SESSION_DIGEST_BYTES]; /* SHA-256 of the token. */
-    struct server *unix_server;
+    struct worker *worker;                      /* Whose loop has the unix listener. */
 
+    struct gateway_session *next; /* Under gateway.table. */
+    struct server *unix_server;   /* Of who opened it. */
+
+    pthread_mutex_t changing; /* One change after the other. */
+    pthread_mutex_t lock;     /* Guards all below; held for moments only. */
+    struct target *target;
+    struct endpoint *stuck; /* The place that its calls went to last; `stuck_in` has it. */
+    struct endpoint_set *stuck_in;
+    struct breaker breaker;
     bool is_closing;
-    struct call *calls; /* Under way. */
     struct gateway_session_stats stats;
     int64_t failing_since_ms;
+    int64_t used_ms; /* When its last call began, or it was opened. */
     struct refusal refusals[SESSION_REFUSALS_MAX];
     unsigned n_refusals;
-
-    /* Under gateway.mutex: how many calls are under way, for who waits for their end. */
-    unsigned n_calls;
-    pthread_cond_t idle;
+    unsigned n_calls;    /* Under way, also those that only list models. */
+    pthread_cond_t idle; /* There is none. */
 };
 
 struct gateway {
-    struct loop *loop;
     struct journal *journal;
-    struct server *tcp_server;
-    struct upstream_pool *pool;
     bool keep_raw;
     uint64_t calls_max;
-    uint64_t calls_open;
-    struct gateway_session *sessions;
-    struct gateway_session *default_session; /* Of requests without a known token; or NULL. */
+    atomic_ullong calls_open;
     bool (*on_request)(struct exchange *x, void *arg);
     void *on_request_arg;
-    struct gateway_stats stats; /* But calls_open and sessions, which are counted when asked for. */
-    struct call *spare_calls;
-    unsigned n_spare_calls;
+    struct endpoints endpoints;
+    unsigned n_workers;
+    struct worker *workers;
+    atomic_uint next_worker; /* For the next session's unix listener. */
 
-    pthread_mutex_t mutex;
-    struct tls_context *tls; /* Under the mutex until made; made when first needed. */
+    pthread_rwlock_t table; /* Guards all below; held for moments only. */
+    struct gateway_session *sessions;
+    struct gateway_session *default_session; /* Of requests without a known token; or NULL. */
+    struct endpoint_set *default_endpoints;  /* Of sessions that name none; or NULL. */
 };
 
-/* The session that a bearer token or path token belongs to, or NULL. The time it takes does not
- * tell how much of the token was right. */
+/* The session that a bearer token or path token belongs to, else the default one, or NULL. The
+ * time it takes does not tell how much of the token was right. It stays valid while the handler
+ * runs that asked. */
 struct gateway_session *session_find(struct gateway *g, struct sv token);
 
-enum capture_level session_level(const struct gateway_session *s, struct sv model, bool stream,
-                                 bool tools);
+/* A call begins: it counts as under way from here to session_leave. False: the session is closing.
+ * Gives what the call goes to, with a reference each, which session_leave takes back. */
+struct session_use {
+    struct target *target;
+    struct endpoint_set *endpoints;
+    struct endpoint *endpoint;
+};
+int session_enter(struct gateway_session *s, struct session_use *use, struct err *err) CHECK_RESULT;
+void session_leave(struct gateway_session *s, struct session_use *use);
+
+/* The place refused the connection: the call goes on with another, or false: there is none. */
+bool session_switch(struct gateway_session *s, struct session_use *use);
+
+uint64_t session_next_call(struct gateway_session *s);
+
+enum capture_level session_level(struct gateway_session *s, const struct session_use *use,
+                                 struct sv model, bool stream, bool tools);
 void session_remember(struct gateway_session *s, struct sv model, bool stream, bool tools,
                       enum capture_level level);
+
+/* The body failed as often as it may. */
+bool session_is_broken(struct gateway_session *s, struct sv body);
+void session_note_body(struct gateway_session *s, struct sv body, bool failed);
+
+void session_note_capture_fault(struct gateway_session *s);
+
+/* The call is over. */
+void session_note_end(struct gateway_session *s, uint64_t completion_tokens);
 
 /* The engine did, or did not, answer a call. */
 void session_note_answer(struct gateway_session *s, bool answered);
 
 void session_free(struct gateway_session *s);
 
-/* A server's handler: `arg` is the session of a unix socket, or of none. */
-void route_tcp(struct exchange *x, void *gateway);
-bool route_may_ask(struct exchange *x, void *gateway); /* Shows a session's token. */
+/* A server's handler: `arg` is the worker, or the session of a unix socket. */
+void route_tcp(struct exchange *x, void *worker);
+bool route_may_ask(struct exchange *x, void *worker); /* Shows a session's token. */
 void route_unix(struct exchange *x, void *session);
 
 #endif

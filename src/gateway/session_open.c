@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a session: opened, listened for, asked about, closed. Any thread. */
+/* The life of a session: opened, listened for, asked about, closed. Any thread but a loop's. */
 #include <errno.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
@@ -11,64 +11,45 @@
 #include "base/rand.h"
 #include "gateway/call.h"
 #include "gateway/session.h"
-#include "net/tls.h"
-#include "net/url.h"
+#include "gateway/session_head.h"
+#include "gateway/worker.h"
 
 /* Thirty seconds cover a machine that wakes up, and an agent does not wait longer for a word. */
 #define SESSION_CONNECT_MS 30000
 /* Agents that wait longer between two tries do not load an engine. */
 #define SESSION_LOOP_MS 60000
 
-/* "<base>/chat/completions" when the base ends in /v1, else "<base>/v1/chat/completions". */
-static int join(const struct url *base, const char *route, char **out) {
-    AUTO_BUF struct buf target = {0};
-    AUTO_BUF struct buf full = {0};
-    struct sv path = sv_from(base->path);
-    while (sv_ends_with(path, SV("/"))) {
-        path.n--;
+static int make_token(struct gateway_session *s, const char *given) {
+    char fresh[2 * SESSION_TOKEN_BYTES + 1];
+    if (!given) {
+        rand_hex(fresh, SESSION_TOKEN_BYTES);
     }
-    int rc = sv_ends_with(path, SV("/v1")) ? 0 : buf_adds(&full, "/v1");
-    rc = rc < 0 ? rc : buf_adds(&full, route);
-    rc = rc < 0 ? rc : url_join(base, buf_sv(&full), &target);
-    *out = rc < 0 ? NULL : buf_take(&target);
-    return *out ? 0 : ERR_NOMEM;
+    s->token = mem_strdup(given ? given : fresh);
+    explicit_bzero(fresh, sizeof fresh);
+    if (!s->token) {
+        return ERR_NOMEM;
+    }
+    SHA256((const unsigned char *)s->token, strlen(s->token), s->digest);
+    return 0;
 }
 
-static bool is_openai(struct sv host) {
-    return sv_eq(host, SV("api.openai.com")) || sv_ends_with(host, SV(".openai.azure.com"));
-}
-
-static int set_upstream(struct gateway_session *s, const char *text, struct err *err) {
-    struct url url = {0};
-    AUTO_BUF struct buf host = {0};
-    int rc = url_parse(sv_from(text), &url, err);
-    if (rc < 0) {
-        return err_wrap(err, "upstream");
-    }
-    struct gateway *g = s->gateway;
-    if (url.tls) {
-        pthread_mutex_lock(&g->mutex);
-        rc = g->tls ? 0 : tls_context_new(NULL, &g->tls, err);
-        s->tls = g->tls;
-        pthread_mutex_unlock(&g->mutex);
-    }
-    rc = rc < 0 ? rc : url_put_host(&url, &host);
-    rc = rc < 0 ? rc : join(&url, "/chat/completions", &s->chat_target);
-    rc = rc < 0 ? rc : join(&url, "/models", &s->models_target);
-    if (rc == 0) {
-        s->is_openai = is_openai(sv_from(url.host));
-        s->host = TAKE(url.host);
-        s->port = url.port;
-        s->host_field = buf_take(&host);
-        s->upstream_url = mem_strdup(text);
-    }
-    url_deinit(&url);
-    return rc;
-}
-
-static int copy(const char *from, char **to) {
-    *to = mem_strdup(from);
-    return from && !*to ? ERR_NOMEM : 0;
+static int aim(struct gateway_session *s, const struct gateway_session_options *o,
+               struct err *err) {
+    const char *const one[] = {o->upstream_url, NULL};
+    const struct gateway_session_change change = {
+        .has_upstreams = o->upstream_url || o->upstreams,
+        .has_api_key = true,
+        .has_model = true,
+        .has_level = o->level,
+        .has_policy_version = true,
+        .upstreams = o->upstream_url ? one : o->upstreams,
+        .api_key = o->api_key,
+        .key_name = o->key_name,
+        .model_override = o->model_override,
+        .level = o->level,
+        .policy_version = o->policy_version,
+    };
+    return session_aim(s, NULL, &change, &s->target, err);
 }
 
 static int fill(struct gateway_session *s, const struct gateway_session_options *o,
@@ -85,136 +66,76 @@ static int fill(struct gateway_session *s, const struct gateway_session_options 
     s->header_timeout_ms = (int64_t)(o->header_timeout_s * 1000);
     s->connect_timeout_ms =
         o->connect_timeout_s > 0 ? (int64_t)(o->connect_timeout_s * 1000) : SESSION_CONNECT_MS;
-    rand_hex(s->token, SESSION_TOKEN_BYTES);
-    SHA256((const unsigned char *)s->token, strlen(s->token), s->digest);
-    int rc = copy(o->name, &s->name);
-    rc = rc < 0 ? rc : copy(o->api_key, &s->api_key);
-    rc = rc < 0 ? rc : copy(o->key_name, &s->key_name);
-    rc = rc < 0 ? rc : copy(o->model_override, &s->model_override);
-    rc = rc < 0 || !o->policy_version ? rc
-                                      : json_quote(sv_from(o->policy_version), &s->policy_version);
-    rc = rc < 0 ? rc : set_upstream(s, o->upstream_url, err);
-    return rc < 0 && err && err->code == 0 ? err_set(err, rc, "out of memory") : rc;
-}
-
-static int put_text(struct buf *head, const char *name, const char *text) {
-    int rc = buf_addf(head, ",\"%s\":", name);
-    return rc < 0 ? rc : text ? json_quote(sv_from(text), head) : buf_adds(head, "null");
-}
-
-static int put_open_head(const struct gateway_session *s, struct buf *head) {
-    int rc = buf_adds(head, "{\"token_sha256\":\"");
-    for (size_t i = 0; rc == 0 && i < sizeof s->digest; i++) {
-        rc = buf_addf(head, "%02x", s->digest[i]);
+    s->used_ms = clock_ms();
+    s->name = mem_strdup(o->name);
+    if (!s->name || make_token(s, o->token) < 0) {
+        return err_set(err, ERR_NOMEM, "out of memory");
     }
-    rc = rc < 0 ? rc : buf_addc(head, '"');
-    rc = rc < 0 ? rc : put_text(head, "upstream", s->upstream_url);
-    rc = rc < 0 ? rc : put_text(head, "key_name", s->key_name);
-    rc = rc < 0 ? rc : put_text(head, "model", s->model_override);
-    if (rc == 0 && s->policy_version.len > 0) {
-        rc = buf_addf(head, ",\"policy_version\":%s", buf_cstr(&s->policy_version));
+    return aim(s, o, err);
+}
+
+/* Two sessions of one token would be one for the agents. */
+static int link_session(struct gateway_session *s, struct err *err) {
+    struct gateway *g = s->gateway;
+    bool taken = false;
+    pthread_rwlock_wrlock(&g->table);
+    for (const struct gateway_session *other = g->sessions; other && !taken; other = other->next) {
+        taken = memcmp(other->digest, s->digest, sizeof s->digest) == 0;
     }
-    return rc < 0 ? rc
-                  : buf_addf(head, ",\"mode\":\"%s\",\"level\":\"%s\"}",
-                             s->edits ? "transparent_proxy" : "black_box",
-                             !s->edits      ? "text"
-                             : s->is_openai ? "logprobs"
-                                            : "tokens");
-}
-
-static int journal_head(const struct gateway_session *s, enum journal_type type,
-                        const struct buf *head, struct err *err) {
-    const struct journal_record r = {
-        .type = type,
-        .session = sv_from(s->name),
-        .head = buf_sv(head),
-    };
-    return journal_append_wait(s->gateway->journal, &r, err);
-}
-
-static int journal_opening(const struct gateway_session *s, struct err *err) {
-    AUTO_BUF struct buf head = {0};
-    if (!s->record) {
-        return 0;
+    if (!taken) {
+        s->next = g->sessions;
+        g->sessions = s;
     }
-    int rc = put_open_head(s, &head);
-    return rc < 0 ? err_set(err, rc, "out of memory")
-                  : journal_head(s, JOURNAL_SESSION_OPEN, &head, err);
+    pthread_rwlock_unlock(&g->table);
+    return taken ? err_set(err, ERR_EXISTS, "there is a session with this token already") : 0;
 }
 
-static void link_session(void *arg) {
-    struct gateway_session *s = arg;
-    s->next = s->gateway->sessions;
-    s->gateway->sessions = s;
+static void unlink_session(struct gateway_session *s) {
+    struct gateway *g = s->gateway;
+    pthread_rwlock_wrlock(&g->table);
+    struct gateway_session **at = &g->sessions;
+    while (*at != s) {
+        at = &(*at)->next;
+    }
+    *at = s->next;
+    if (g->default_session == s) {
+        g->default_session = NULL;
+    }
+    pthread_rwlock_unlock(&g->table);
 }
 
-int gateway_session_open(struct gateway *g, const struct gateway_session_options *o,
-                         struct gateway_session **out, struct err *err) {
+static struct gateway_session *new_session(struct gateway *g) {
     pthread_condattr_t attr;
-    struct err local = {0};
     struct gateway_session *s = calloc(1, sizeof *s);
     if (!s) {
-        return err_set(err, ERR_NOMEM, "out of memory");
+        return NULL;
     }
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&s->idle, &attr);
     pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->changing, NULL);
     s->gateway = g;
-    err = err ? err : &local;
-    err->code = 0;
+    s->worker = &g->workers[g->next_worker++ % g->n_workers];
+    return s;
+}
+
+int gateway_session_open(struct gateway *g, const struct gateway_session_options *o,
+                         struct gateway_session **out, struct err *err) {
+    struct gateway_session *s = new_session(g);
+    if (!s) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
     int rc = fill(s, o, err);
-    rc = rc < 0 ? rc : journal_opening(s, err);
+    rc = rc < 0 ? rc : session_journal_opening(s, err);
+    rc = rc < 0 ? rc : link_session(s, err);
     if (rc < 0) {
         session_free(s);
         return rc;
     }
-    loop_call(g->loop, link_session, s);
     *out = s;
     return 0;
-}
-
-struct default_task {
-    struct gateway *g;
-    struct gateway_session *s;
-};
-
-static void set_default(void *arg) {
-    struct default_task *t = arg;
-    t->g->default_session = t->s;
-}
-
-void gateway_set_default_session(struct gateway *g, struct gateway_session *s) {
-    loop_call(g->loop, set_default, &(struct default_task){g, s});
-}
-
-struct policy_task {
-    struct gateway_session *s;
-    struct buf *fresh;
-};
-
-static void swap_policy(void *arg) {
-    struct policy_task *t = arg;
-    struct buf old = t->s->policy_version;
-    t->s->policy_version = *t->fresh;
-    *t->fresh = old;
-}
-
-int gateway_session_set_policy_version(struct gateway_session *s, const char *version,
-                                       struct err *err) {
-    AUTO_BUF struct buf head = {0};
-    AUTO_BUF struct buf fresh = {0};
-    int rc = version ? json_quote(sv_from(version), &fresh) : 0;
-    rc = rc < 0 ? rc
-                : buf_addf(&head, "{\"policy_version\":%s}", version ? buf_cstr(&fresh) : "null");
-    if (rc < 0) {
-        return err_set(err, rc, "out of memory");
-    }
-    rc = s->record ? journal_head(s, JOURNAL_SESSION_CHANGE, &head, err) : 0;
-    if (rc == 0) {
-        loop_call(s->gateway->loop, swap_policy, &(struct policy_task){s, &fresh});
-    }
-    return rc;
 }
 
 const char *gateway_session_token(const struct gateway_session *s) {
@@ -233,90 +154,62 @@ int gateway_session_listen_unix(struct gateway_session *s, const char *path, str
     if (s->unix_server) {
         return err_set(err, ERR_STATE, "the session listens on a unix socket already");
     }
-    return server_new(s->gateway->loop, &o, &s->unix_server, err);
-}
-
-struct stats_task {
-    const struct gateway_session *s;
-    struct gateway_session_stats *out;
-};
-
-static void read_stats(void *arg) {
-    const struct stats_task *t = arg;
-    *t->out = t->s->stats;
-    if (t->out->failed_in_a_row > 0) {
-        t->out->failing_for_s = (double)(clock_ms() - t->s->failing_since_ms) / 1000;
-    }
+    return server_new(s->worker->loop, &o, &s->unix_server, err);
 }
 
 void gateway_session_stats(const struct gateway_session *s, struct gateway_session_stats *out) {
-    struct stats_task task = {s, out};
-    loop_call(s->gateway->loop, read_stats, &task);
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&s->lock;
+    pthread_mutex_lock(lock);
+    *out = s->stats;
+    out->calls_open = (unsigned)(s->stats.calls - s->stats.calls_ended);
+    out->idle_s = (double)(clock_ms() - s->used_ms) / 1000;
+    if (out->failed_in_a_row > 0) {
+        out->failing_for_s = (double)(clock_ms() - s->failing_since_ms) / 1000;
+    }
+    pthread_mutex_unlock(lock);
 }
 
-static void begin_closing(void *arg) {
-    struct gateway_session *s = arg;
-    s->is_closing = true;
-}
-
-static void abort_calls(void *arg) {
-    struct gateway_session *s = arg;
+static void abort_calls(struct worker *w, void *session) {
     struct call *next;
-    for (struct call *c = s->calls; c; c = next) {
+    for (struct call *c = w->calls; c; c = next) {
         next = c->next;
-        call_abort(c);
-    }
-}
-
-static void unlink_session(void *arg) {
-    struct gateway_session *s = arg;
-    struct gateway_session **at = &s->gateway->sessions;
-    while (*at != s) {
-        at = &(*at)->next;
-    }
-    *at = s->next;
-    if (s->gateway->default_session == s) {
-        s->gateway->default_session = NULL;
+        if (c->session == session) {
+            call_abort(c);
+        }
     }
 }
 
 /* True once no call is under way. */
 static bool wait_idle(struct gateway_session *s, deadline_ms until) {
-    struct gateway *g = s->gateway;
     struct timespec at = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
     int rc = 0;
-    pthread_mutex_lock(&g->mutex);
+    pthread_mutex_lock(&s->lock);
+    s->is_closing = true;
     while (s->n_calls > 0 && rc != ETIMEDOUT) {
-        rc = until == DEADLINE_NEVER ? pthread_cond_wait(&s->idle, &g->mutex)
-                                     : pthread_cond_timedwait(&s->idle, &g->mutex, &at);
+        rc = until == DEADLINE_NEVER ? pthread_cond_wait(&s->idle, &s->lock)
+                                     : pthread_cond_timedwait(&s->idle, &s->lock, &at);
     }
     bool idle = s->n_calls == 0;
-    pthread_mutex_unlock(&g->mutex);
+    pthread_mutex_unlock(&s->lock);
     return idle;
 }
 
-static int journal_closing(const struct gateway_session *s, bool aborted, struct err *err) {
-    AUTO_BUF struct buf head = {0};
-    if (!s->record) {
-        return 0;
-    }
-    int rc = buf_addf(&head, "{\"calls\":%llu,\"reason\":\"%s\"}",
-                      (unsigned long long)s->stats.calls, aborted ? "aborted" : "closed");
-    return rc < 0 ? err_set(err, rc, "out of memory")
-                  : journal_head(s, JOURNAL_SESSION_CLOSE, &head, err);
+static void nothing(struct worker *w, void *arg) {
+    (void)w;
+    (void)arg;
 }
 
 int gateway_session_close(struct gateway_session *s, deadline_ms until, struct err *err) {
-    struct loop *l = s->gateway->loop;
-    loop_call(l, begin_closing, s);
+    struct gateway *g = s->gateway;
     bool aborted = !wait_idle(s, until);
     if (aborted) {
-        loop_call(l, abort_calls, s);
+        workers_call(g, abort_calls, s);
         (void)wait_idle(s, DEADLINE_NEVER); /* Their records are on their way. */
     }
     server_free(s->unix_server);
-    loop_call(l, unlink_session, s);
-    int rc = journal_closing(s, aborted, err);
+    unlink_session(s);
+    workers_call(g, nothing, NULL); /* A handler that found it before has ended now. */
+    int rc = session_journal_closing(s, aborted, err);
     session_free(s);
     return rc;
 }

@@ -30,6 +30,10 @@ struct sv exchange_body(const struct exchange *x) {
     return buf_sv(&x->body);
 }
 
+bool exchange_keeps(const struct exchange *x) {
+    return x->keep;
+}
+
 struct loop *exchange_loop(const struct exchange *x) {
     return x->loop;
 }

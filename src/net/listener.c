@@ -48,27 +48,33 @@ static void refuse_one(struct listener *s) {
     s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events) {
-    struct listener *s = poll->data;
-    (void)status;
-    (void)events;
+/* True: more may be waiting. */
+static bool accept_batch(struct listener *s) {
     for (int i = 0; i < ACCEPT_BATCH && !s->closed; i++) {
         int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             accepted(s, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
             refuse_one(s);
-            return;
+            return false;
         } else if (errno != EINTR && errno != ECONNABORTED) {
-            return;
+            return false;
         }
     }
+    return !s->closed;
 }
 
-static int bind_address(const struct addrinfo *a, int *out_fd) {
+static void on_poll(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    (void)accept_batch(poll->data);
+}
+
+static int bind_address(const struct addrinfo *a, bool shares_port, int *out_fd) {
     AUTO_CLOSE int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int one = 1;
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+        (shares_port && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) < 0) ||
         bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, LISTENER_BACKLOG) < 0) {
         return -errno;
     }
@@ -76,7 +82,9 @@ static int bind_address(const struct addrinfo *a, int *out_fd) {
     return 0;
 }
 
-static int listen_tcp(const char *host, uint16_t port, int *out_fd, struct err *err) {
+static int listen_tcp(const char *host, const struct listener_options *o, int *out_fd,
+                      struct err *err) {
+    uint16_t port = o->port;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *list = NULL;
     char service[8];
@@ -86,7 +94,7 @@ static int listen_tcp(const char *host, uint16_t port, int *out_fd, struct err *
         return err_set(err, ERR_INPUT, "cannot listen on '%s': %s", host, gai_strerror(r));
     }
     for (struct addrinfo *a = list; a; a = a->ai_next) {
-        r = bind_address(a, out_fd);
+        r = bind_address(a, o->shares_port, out_fd);
         if (r == 0) {
             break;
         }
@@ -116,7 +124,7 @@ static int open_socket(struct listener *s, const struct listener_options *o, str
         return 0;
     }
     if (!o->unix_path) {
-        return listen_tcp(o->host ? o->host : "127.0.0.1", o->port, &s->fd, err);
+        return listen_tcp(o->host ? o->host : "127.0.0.1", o, &s->fd, err);
     }
     s->unix_path = mem_strdup(o->unix_path);
     if (!s->unix_path) {
@@ -189,15 +197,30 @@ uint16_t listener_port(const struct listener *s) {
     return s->port;
 }
 
-static void stop(void *arg) {
-    struct listener *s = arg;
+static void close_socket(struct listener *s) {
     s->closed = true;
-    uv_close((uv_handle_t *)&s->poll, on_closed);
+    uv_poll_stop(&s->poll);
     close(s->fd); /* At once: a port that is given up must be free for the next. */
     s->fd = -1;
     if (s->unix_path) {
         unlink(s->unix_path);
     }
+}
+
+void listener_drain(struct listener *s) {
+    while (accept_batch(s)) {
+    }
+    if (!s->closed) {
+        close_socket(s);
+    }
+}
+
+static void stop(void *arg) {
+    struct listener *s = arg;
+    if (!s->closed) {
+        close_socket(s);
+    }
+    uv_close((uv_handle_t *)&s->poll, on_closed);
 }
 
 void listener_free(struct listener *s) {

@@ -2,6 +2,7 @@
 #ifndef SNAFFLE_NET_LISTENER_H
 #define SNAFFLE_NET_LISTENER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -17,6 +18,7 @@ struct listener;
 struct listener_options {
     const char *host;      /* Numeric address or name; NULL: 127.0.0.1. */
     uint16_t port;         /* 0: the kernel picks; see listener_port. */
+    bool shares_port;      /* With other listeners that do: the kernel deals connections out. */
     const char *unix_path; /* In place of host and port. */
     unsigned unix_mode;    /* Of the inode; 0: 0600. */
     int fd;                /* > 0: a listening, non-blocking socket of the caller's, taken. */
@@ -28,6 +30,9 @@ struct listener_options {
 int listener_new(struct loop *l, const struct listener_options *o, struct listener **out,
                  struct err *err) CHECK_RESULT;
 uint16_t listener_port(const struct listener *s); /* 0 for unix. */
+
+/* Takes what waits already, then listens no more. Loop thread only. */
+void listener_drain(struct listener *s);
 
 /* No on_accept runs after it returns. The unix inode is removed. Accepts NULL. */
 void listener_free(struct listener *s);

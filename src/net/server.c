@@ -87,7 +87,8 @@ static void set_state(struct client *c, enum client_state state) {
     if (state == CLIENT_ANSWER) {
         timer_stop(c->timer);
     } else {
-        timer_start(c->timer, state == CLIENT_IDLE   ? o->idle_ms
+        int64_t idle_ms = c->server->draining ? SERVER_DRAIN_MS : o->idle_ms;
+        timer_start(c->timer, state == CLIENT_IDLE   ? idle_ms
                               : state == CLIENT_HEAD ? o->head_ms
                                                      : o->body_ms);
     }
@@ -116,7 +117,7 @@ static int start_exchange(struct client *c, const struct http1_head *head) {
     x->head = *head;
     http1_head_rebase(&x->head, x->raw.data);
     x->body.limit = c->server->options.body_max;
-    x->keep = http1_keep_alive(head);
+    x->keep = http1_keep_alive(head) && !c->server->draining;
     c->exchange = x;
     http1_body_of_request(&c->body, head);
     return 0;
@@ -366,6 +367,7 @@ int server_new(struct loop *l, const struct server_options *o, struct server **o
     struct listener_options lo = {
         .host = o->host,
         .port = o->port,
+        .shares_port = o->shares_port,
         .unix_path = o->unix_path,
         .unix_mode = o->unix_mode,
         .on_accept = on_accept,
@@ -382,6 +384,22 @@ int server_new(struct loop *l, const struct server_options *o, struct server **o
 
 uint16_t server_port(const struct server *s) {
     return listener_port(s->listener);
+}
+
+void server_drain(struct server *s) {
+    s->draining = true;
+    listener_drain(s->listener);
+    for (struct client *c = s->clients; c; c = c->next) {
+        if (c->state == CLIENT_IDLE) {
+            set_state(c, CLIENT_IDLE);
+        } else if (c->exchange && c->exchange->mode == ANSWER_NONE) {
+            c->exchange->keep = false; /* Its head can still say so. */
+        }
+    }
+}
+
+unsigned server_clients(const struct server *s) {
+    return s->n_clients;
 }
 
 static void stop(void *arg) {

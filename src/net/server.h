@@ -38,10 +38,13 @@ struct exchange;
 /* Requests held in memory, of all clients together: sixteen of the greatest, or a thousand of 1 MB.
  * What would pass it gets a 503. */
 #define SERVER_HELD_MAX (1024u * 1024 * 1024)
+/* A request that is on its way on an idle connection when it drains is answered. */
+#define SERVER_DRAIN_MS 250
 
 struct server_options {
     const char *host; /* As in listener.h. */
     uint16_t port;
+    bool shares_port; /* As in listener.h. */
     const char *unix_path;
     unsigned unix_mode;
     size_t body_max; /* 0: SERVER_BODY_MAX. A longer body is answered 413. */
@@ -63,6 +66,10 @@ struct server_options {
  * it (its answers go nowhere) before the loop is freed. */
 int server_new(struct loop *l, const struct server_options *o, struct server **out,
                struct err *err) CHECK_RESULT;
+/* Listens no more; connections end with the answer under way or to come, and those without a
+ * request after SERVER_DRAIN_MS. Loop thread only. */
+void server_drain(struct server *s);
+unsigned server_clients(const struct server *s); /* Connections now. Loop thread only. */
 uint16_t server_port(const struct server *s);
 void server_free(struct server *s);
 
@@ -71,6 +78,7 @@ const struct http1_head *exchange_head(const struct exchange *x);
 struct sv exchange_path(const struct exchange *x);  /* Without query. */
 struct sv exchange_query(const struct exchange *x); /* Without question mark. */
 struct sv exchange_body(const struct exchange *x);
+bool exchange_keeps(const struct exchange *x); /* The connection, after the answer. */
 struct loop *exchange_loop(const struct exchange *x);
 
 /* The whole answer, and the end. `content_type` may be empty. */

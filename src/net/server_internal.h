@@ -34,6 +34,7 @@ struct server {
     struct loop *loop;
     struct server_options options;
     struct listener *listener;
+    bool draining;
     struct client *clients; /* The newest first. */
     struct client *oldest;
     unsigned n_clients;
