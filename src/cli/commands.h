@@ -36,6 +36,8 @@ extern const struct command cmd_agent_install;
 extern const struct command cmd_agent_ls;
 extern const struct command cmd_gc;
 extern const struct command cmd_sandbox_ls;
+extern const struct command cmd_sandbox_exec;
+extern const struct command cmd_sandbox_kill;
 extern const struct command cmd_completion;
 extern const struct command cmd_help;
 

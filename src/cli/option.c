@@ -168,11 +168,12 @@ static bool is_letter(const struct command *c, const char *word) {
 
 static int parse_words(const struct command *c, size_t argc, char *const *argv, struct args *out,
                        struct err *err) {
-    bool only_operands = false;
+    bool dashes = false; /* The "--" was there. */
     for (size_t i = 0; i < argc;) {
         const char *word = argv[i];
-        if (!only_operands && strcmp(word, "--") == 0) {
-            only_operands = true;
+        bool only_operands = dashes || (c->runs_a_command && out->n_operands > 0);
+        if (!dashes && strcmp(word, "--") == 0 && (!only_operands || out->n_operands == 1)) {
+            dashes = true;
             i++;
         } else if (!only_operands && strcmp(word, "-h") == 0) {
             out->uses[out->n_uses++] = (struct option_use){.option = &common_options[0]};

@@ -42,6 +42,7 @@ struct command {
     const struct option *also;        /* A further table, shared with other commands; or NULL. */
     const char *const *operand_words; /* What completes the first operand; NULL: files. */
     const char *notes;                /* Printed after the options; NULL: none. */
+    bool runs_a_command;              /* After the first operand, or its "--", all are operands. */
     bool pure;                        /* Reads no settings: works beside a broken .env. */
     /* Gives the exit status, or a negative code with `err` filled. */
     int (*run)(const struct args *args, struct err *err);

@@ -63,4 +63,11 @@ int box_list(const char *state, const char *run, json_t **out, struct err *err) 
 int box_sweep(const char *state, const char *run, bool dry_run, unsigned *removed,
               struct err *err) CHECK_RESULT;
 
+/* Where the guest of a box listens that is there. ERR_NOT_FOUND. The caller frees. */
+int box_guest_socket(const char *state, const char *id, char **out, struct err *err) CHECK_RESULT;
+
+/* Ends a box's processes, seen dead; removes the box if its owner is dead. ERR_NOT_FOUND; ERR_STATE
+ * when it is between two lives. */
+int box_end(const char *state, const char *id, bool *was_alive, struct err *err) CHECK_RESULT;
+
 #endif

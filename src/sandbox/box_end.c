@@ -56,7 +56,7 @@ int box_process_start(pid_t pid, unsigned long long *out) {
     return field && sv_parse_u64((struct sv){field, n}, ~0ull, out) ? 0 : -1;
 }
 
-static int kill_noted(const struct box_traces *t, struct err *err) {
+int box_end_noted(const struct box_traces *t, struct err *err) {
     char boot[BOX_BOOT_MAX];
     unsigned long long start;
     if (t->pid <= 0 || box_boot_id(boot) < 0 || strcmp(boot, t->boot) != 0) {
@@ -69,9 +69,9 @@ static int kill_noted(const struct box_traces *t, struct err *err) {
     (void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     if (poll(&p, 1, DEATH_MS) <= 0) {
-        return err_set(err, ERR_TIMEOUT, "process %d of a dead sandbox does not end", (int)t->pid);
+        return err_set(err, ERR_TIMEOUT, "process %d of a sandbox does not end", (int)t->pid);
     }
-    return 0;
+    return 1;
 }
 
 /* Whether the process has the sandbox's name and user. A zombie has no name any more. */
@@ -126,6 +126,6 @@ static int kill_named(const struct box_traces *t, struct err *err) {
 }
 
 int box_end_processes(const struct box_traces *t, struct err *err) {
-    int r = kill_noted(t, err);
+    int r = box_end_noted(t, err);
     return r < 0 ? r : kill_named(t, err);
 }

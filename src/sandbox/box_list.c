@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -16,6 +17,8 @@
 #include "sandbox/box_scan.h"
 
 #define RECORD_BYTES_MAX 65536 /* Three labels and a few numbers. */
+#define BETWEEN_MS 3000        /* A sandbox begins anew, or goes, in milliseconds. */
+#define LOOK_MS 20
 
 int box_gate(const char *state, int how, int *out_fd, struct err *err) {
     AUTO_FREE char *path = mem_printf("%s/sandboxes/.gate", state);
@@ -183,17 +186,22 @@ static int keep_if_dead(void *arg, struct seen *box, struct err *err) {
     return 0;
 }
 
-static int remove_dead(const struct dead *d, struct err *err) {
-    const char *boot = json_string_value(json_object_get(d->record, "boot"));
-    json_int_t start = json_integer_value(json_object_get(d->record, "pid_start"));
-    const char *slash = strrchr(d->dir, '/');
-    struct box_traces t = {
-        .id = slash ? slash + 1 : d->dir,
-        .uid = (uid_t)json_integer_value(json_object_get(d->record, "uid")),
-        .pid = boot ? (pid_t)json_integer_value(json_object_get(d->record, "pid")) : 0,
+/* Borrows from both. */
+static struct box_traces traces_of(const char *id, const json_t *record) {
+    const char *boot = json_string_value(json_object_get(record, "boot"));
+    json_int_t start = json_integer_value(json_object_get(record, "pid_start"));
+    return (struct box_traces){
+        .id = id,
+        .uid = (uid_t)json_integer_value(json_object_get(record, "uid")),
+        .pid = boot ? (pid_t)json_integer_value(json_object_get(record, "pid")) : 0,
         .pid_start = (unsigned long long)start,
         .boot = boot ? boot : "",
     };
+}
+
+static int remove_dead(const struct dead *d, struct err *err) {
+    const char *slash = strrchr(d->dir, '/');
+    struct box_traces t = traces_of(slash ? slash + 1 : d->dir, d->record);
     int r = box_end_processes(&t, err);
     const json_t *cgroups = json_object_get(d->record, "cgroups");
     for (size_t i = 0; r == 0 && i < json_array_size(cgroups); i++) {
@@ -227,4 +235,70 @@ int box_sweep(const char *state, const char *run, bool dry_run, unsigned *remove
         cgroup_sweep();
     }
     return result;
+}
+
+int box_guest_socket(const char *state, const char *id, char **out, struct err *err) {
+    AUTO_FREE char *dir = mem_printf("%s/sandboxes/%s", state, id);
+    AUTO_FREE char *path = mem_printf("%s/sandboxes/%s/guest.sock", state, id);
+    if (!dir || !path) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    if (!file_exists(dir)) {
+        return err_set(err, ERR_NOT_FOUND, "no sandbox '%s'", id);
+    }
+    *out = TAKE(path);
+    return 0;
+}
+
+struct one {
+    struct dead *dead; /* Its lock, if its owner is dead. */
+    json_t *record;    /* NULL: there is no such box. */
+};
+
+static int look_at_one(void *arg, struct seen *box, struct err *err) {
+    struct one *one = arg;
+    one->record = json_incref(box->record);
+    return keep_if_dead(&one->dead, box, err);
+}
+
+/* 1: its processes were ended; 0: it has none now. */
+static int end_one(const char *state, const char *id, bool *was_alive, struct err *err) {
+    struct one one = {0};
+    int gate = -1;
+    int r = box_gate(state, LOCK_EX, &gate, err);
+    r = r < 0 ? r : visit_one(state, id, NULL, look_at_one, &one, err);
+    mem_auto_close(&gate);
+    if (r == 0 && !one.record) {
+        r = err_set(err, ERR_NOT_FOUND, "no sandbox '%s'", id);
+    }
+    *was_alive = !one.dead;
+    if (r == 0 && one.dead) {
+        r = remove_dead(one.dead, err);
+        r = r < 0 ? r : 1;
+    } else if (r == 0) {
+        struct box_traces t = traces_of(id, one.record);
+        r = box_end_noted(&t, err);
+    }
+    if (one.dead) {
+        dead_free(one.dead);
+    }
+    json_decref(one.record);
+    return r;
+}
+
+int box_end(const char *state, const char *id, bool *was_alive, struct err *err) {
+    deadline_ms until = deadline_in_ms(BETWEEN_MS);
+    for (;;) {
+        int r = end_one(state, id, was_alive, err);
+        if (r != 0) {
+            return r < 0 ? r : 0;
+        }
+        if (deadline_passed(until)) {
+            return err_set(err, ERR_STATE,
+                           "the sandbox '%s' has no process to be ended (is its owner just making "
+                           "or removing it?)",
+                           id);
+        }
+        clock_sleep_ms(LOOK_MS);
+    }
 }

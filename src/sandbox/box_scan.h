@@ -37,4 +37,7 @@ struct box_traces {
 /* Kills them and sees them dead. */
 int box_end_processes(const struct box_traces *t, struct err *err) CHECK_RESULT;
 
+/* The same with the one noted alone; 1 when it was alive, else 0. */
+int box_end_noted(const struct box_traces *t, struct err *err) CHECK_RESULT;
+
 #endif

@@ -64,13 +64,16 @@ static int add_tail(struct buf *tail, struct sv bytes, size_t max) {
 }
 
 static int take_output(struct sandbox_output *o, const struct protocol_frame *f, size_t max,
-                       struct err *err) {
+                       const struct sandbox_exec *what, struct err *err) {
     uint64_t stream = protocol_u64(f->fields, PROTOCOL_STREAM, 0);
     struct sv bytes;
     if ((stream != 1 && stream != 2) || !protocol_find(f->fields, PROTOCOL_BYTES, &bytes)) {
         return err_set(err, ERR_PROTOCOL, "the guest sent output of no stream");
     }
     *(stream == 1 ? &o->out_total : &o->err_total) += bytes.n;
+    if (what->tell) {
+        what->tell(what->tell_arg, (int)stream, bytes);
+    }
     int r = add_tail(stream == 1 ? &o->out : &o->err, bytes, max);
     return r < 0 ? err_set(err, r, "out of memory") : 0;
 }
@@ -89,7 +92,8 @@ static int take_exit(struct sandbox_output *o, const struct protocol_frame *f, s
 }
 
 /* Takes frames to the command's end. */
-static int collect(struct guest_call *c, size_t max, struct sandbox_output *o, struct err *err) {
+static int collect(struct guest_call *c, size_t max, const struct sandbox_exec *what,
+                   struct sandbox_output *o, struct err *err) {
     for (;;) {
         struct protocol_frame f;
         int r = guest_call_next(c, &f, err);
@@ -99,7 +103,7 @@ static int collect(struct guest_call *c, size_t max, struct sandbox_output *o, s
         if (f.type == PROTOCOL_EXIT) {
             return take_exit(o, &f, max, err);
         }
-        r = f.type == PROTOCOL_OUTPUT ? take_output(o, &f, max, err)
+        r = f.type == PROTOCOL_OUTPUT ? take_output(o, &f, max, what, err)
                                       : guest_call_unexpected(&f, err);
         if (r < 0) {
             return r;
@@ -117,7 +121,7 @@ int guest_exec(const struct guest_client *g, const struct sandbox_exec *what,
         r = add_start(&c, what, /*detached=*/false, err);
     }
     if (r == 0) {
-        r = collect(&c, max, &o, err);
+        r = collect(&c, max, what, &o, err);
     }
     if (r < 0) {
         buf_deinit(&o.out);

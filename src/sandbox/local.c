@@ -320,4 +320,6 @@ const struct sandbox_backend sandbox_local = {
     .create = local_create,
     .list = local_list,
     .sweep = local_sweep,
+    .exec_in = local_exec_in,
+    .kill_in = local_kill_in,
 };

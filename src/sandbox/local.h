@@ -94,6 +94,11 @@ int local_diagnose(struct sv words, const char *sysctls, struct err *err);
 
 int local_check(struct err *err) CHECK_RESULT;
 
+/* Sandboxes of any process, by id (sandbox_backend). */
+int local_exec_in(const char *id, const struct sandbox_exec *what, struct sandbox_output *out,
+                  struct err *err) CHECK_RESULT;
+int local_kill_in(const char *id, bool *was_alive, struct err *err) CHECK_RESULT;
+
 /* With the backend's defaults where the spec wants none. */
 struct sandbox_limits local_limits(const struct sandbox_limits *wanted);
 

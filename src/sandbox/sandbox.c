@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 
 /* The contract's outer face: checks what no backend should have to, then hands on. */
@@ -111,6 +112,52 @@ static int check_exec(const struct sandbox_exec *what, struct err *err) {
     return check_env(what->env, err);
 }
 
+/* Whether the entry of a list is what the user calls so. */
+static bool is_called(const json_t *box, const char *name) {
+    const char *id = json_string_value(json_object_get(box, "id"));
+    const char *run = json_string_value(json_object_get(box, "run"));
+    const char *rollout = json_string_value(json_object_get(box, "rollout"));
+    const char *slash = strchr(name, '/');
+    if (id && *name && strncmp(id, name, strlen(name)) == 0) {
+        return true;
+    }
+    if (!run || !rollout || !json_is_true(json_object_get(box, "alive"))) {
+        return false;
+    }
+    return slash ? strncmp(run, name, (size_t)(slash - name)) == 0 && run[slash - name] == '\0' &&
+                       strcmp(rollout, slash + 1) == 0
+                 : strcmp(rollout, name) == 0;
+}
+
+int sandbox_find(const struct sandbox_backend *backend, const char *name, json_t **out,
+                 struct err *err) {
+    AUTO_JSON json_t *all = NULL;
+    json_t *found = NULL;
+    json_t *box = NULL;
+    size_t i = 0;
+    int r = backend->list(NULL, &all, err);
+    if (r < 0) {
+        return r;
+    }
+    json_array_foreach(all, i, box) {
+        if (!is_called(box, name)) {
+            continue;
+        }
+        if (found) {
+            return err_set(err, ERR_INPUT, "'%.80s' is more than one sandbox: %s, %s (give an id)",
+                           name, json_string_value(json_object_get(found, "id")),
+                           json_string_value(json_object_get(box, "id")));
+        }
+        found = box;
+    }
+    if (!found) {
+        return err_set(err, ERR_NOT_FOUND, "no sandbox '%.80s' ('snaffle sandbox ls' lists them)",
+                       name);
+    }
+    *out = json_incref(found);
+    return 0;
+}
+
 int sandbox_exec(struct sandbox *s, const struct sandbox_exec *what, struct sandbox_output *out,
                  struct err *err) {
     int r = check_exec(what, err);
@@ -118,6 +165,17 @@ int sandbox_exec(struct sandbox *s, const struct sandbox_exec *what, struct sand
         r = err_set(err, ERR_INPUT, "only a started command's output goes to files");
     }
     return r < 0 ? r : s->ops->exec(s, what, out, err);
+}
+
+int sandbox_exec_in(const struct sandbox_backend *backend, const char *id,
+                    const struct sandbox_exec *what, struct sandbox_output *out, struct err *err) {
+    int r = check_exec(what, err);
+    return r < 0 ? r : backend->exec_in(id, what, out, err);
+}
+
+int sandbox_kill_in(const struct sandbox_backend *backend, const char *id, bool *was_alive,
+                    struct err *err) {
+    return backend->kill_in(id, was_alive, err);
 }
 
 int sandbox_start(struct sandbox *s, const struct sandbox_exec *what, struct sandbox_job **out,

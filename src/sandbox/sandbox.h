@@ -77,6 +77,10 @@ struct sandbox_exec {
     const char *stdout_path; /* start only: where output is appended; NULL: /dev/null. */
     const char *stderr_path; /* start only: may be the same file. */
     const struct cancel *cancel;
+    /* exec only: told of output as it comes, with 1 or 2 for the stream; it is kept all the same.
+     */
+    void (*tell)(void *arg, int stream, struct sv bytes);
+    void *tell_arg;
 };
 
 /* Bytes, never NULL through buf_cstr. Release with sandbox_output_deinit. */
@@ -104,6 +108,10 @@ struct sandbox_backend {
     int (*list)(const char *run, json_t **out, struct err *err);
     /* Removes what dead owners left, nothing of a live one; adds to *removed. */
     int (*sweep)(const char *run, bool dry_run, unsigned *removed, struct err *err);
+    /* By the id that `list` has, whoever's the sandbox is; behind sandbox_exec_in and _kill_in. */
+    int (*exec_in)(const char *id, const struct sandbox_exec *what, struct sandbox_output *out,
+                   struct err *err);
+    int (*kill_in)(const char *id, bool *was_alive, struct err *err);
 };
 
 extern const struct sandbox_backend sandbox_local;
@@ -111,6 +119,23 @@ extern const struct sandbox_backend sandbox_local;
 /* By name ("local"); NULL when there is none such. sandbox_backend_names is for messages. */
 const struct sandbox_backend *sandbox_backend_find(const char *name);
 extern const char *const sandbox_backend_names[]; /* NULL-ended. */
+
+/* Finds a sandbox of any process by its id, by the beginning of one, or as <rollout> or
+ * <run>/<rollout> (then one that is alive). Gives an entry of `list`. ERR_NOT_FOUND; ERR_INPUT when
+ * more than one fits. The caller owns it. */
+int sandbox_find(const struct sandbox_backend *backend, const char *name, json_t **out,
+                 struct err *err) CHECK_RESULT;
+
+/* Runs a command beside what runs there, as the agent's user and within its limits. It ends with
+ * everything else when its owner stops the agent. ERR_LOST: nothing is alive there. */
+int sandbox_exec_in(const struct sandbox_backend *backend, const char *id,
+                    const struct sandbox_exec *what, struct sandbox_output *out,
+                    struct err *err) CHECK_RESULT;
+
+/* Ends every process of a sandbox, seen dead. What a dead owner's has on disk goes too; a living
+ * owner finds its sandbox lost, and removes the rest. */
+int sandbox_kill_in(const struct sandbox_backend *backend, const char *id, bool *was_alive,
+                    struct err *err) CHECK_RESULT;
 
 /* The home folder is there, owned by the agent's user, and commands can run. Nothing is left
  * behind on failure or cancel. */

@@ -13,7 +13,8 @@
  * with that thread. The children die when this process dies, however it dies.
  */
 
-#define SPAWN_FDS_MAX 16 /* bwrap takes its arguments, five files of /etc, its filter, and five of ours. */
+#define SPAWN_FDS_MAX                                                                              \
+    16 /* bwrap takes its arguments, five files of /etc, its filter, and five of ours. */
 
 struct spawn {
     const char *program; /* An absolute path. */

@@ -105,10 +105,32 @@ static void what_is_wrong_is_named_with_the_remedy(void **state) {
     }
 }
 
+static void another_programs_words_are_left_alone(void **state) {
+    struct args a = {0};
+    struct err err = {0};
+    struct command c = paint;
+    (void)state;
+    c.operands_max = 9;
+    c.runs_a_command = true;
+    char *words[] = {(char *)"--fast", (char *)"w",  (char *)"--", (char *)"ls",
+                     (char *)"--fast", (char *)"--", (char *)"-x"};
+    assert_ok(args_parse(&c, 7, words, &a, &err), &err);
+    assert_int_equal(a.n_uses, 1);
+    assert_int_equal(a.n_operands, 5);
+    assert_string_equal(a.operands[1], "ls");
+    assert_string_equal(a.operands[3], "--");
+    args_deinit(&a);
+    assert_ok(args_parse(&c, 2, words + 3, &a, &err), &err); /* Without the dashes. */
+    assert_int_equal(a.n_uses, 0);
+    assert_string_equal(a.operands[1], "--fast");
+    args_deinit(&a);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(values_stand_beside_their_option_or_after_an_equals_sign),
     cmocka_unit_test(the_last_of_a_repeated_option_counts_and_all_are_kept),
     cmocka_unit_test(after_two_dashes_all_is_operand),
+    cmocka_unit_test(another_programs_words_are_left_alone),
     cmocka_unit_test(help_needs_no_operands),
     cmocka_unit_test(what_is_wrong_is_named_with_the_remedy),
 };
