@@ -53,11 +53,32 @@ static int load_system(SSL_CTX *ctx, struct err *err) {
     return 0; /* With none at all each handshake fails and says why. */
 }
 
+static struct sv roots; /* Built in; empty: none. */
+
+void tls_set_roots(struct sv der) {
+    roots = der;
+}
+
+static int load_roots(SSL_CTX *ctx, struct err *err) {
+    X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+    const unsigned char *at = (const unsigned char *)roots.p;
+    const unsigned char *end = at + roots.n;
+    while (at < end) {
+        X509 *certificate = d2i_X509(NULL, &at, end - at);
+        int added = certificate ? X509_STORE_add_cert(store, certificate) : 0;
+        X509_free(certificate);
+        if (added != 1) {
+            return err_set(err, ERR_INTERNAL, "cannot read the certificates that are built in");
+        }
+    }
+    return 0;
+}
+
 static int load_trust(SSL_CTX *ctx, const char *ca_file, struct err *err) {
     const char *file = ca_file ? ca_file : env_get("SSL_CERT_FILE");
     const char *dir = ca_file ? NULL : env_get("SSL_CERT_DIR");
     if (!file && !dir) {
-        return load_system(ctx, err);
+        return roots.n > 0 ? load_roots(ctx, err) : load_system(ctx, err);
     }
     int r = file ? load_file(ctx, file, err) : 0;
     if (r == 0 && dir && SSL_CTX_load_verify_locations(ctx, NULL, dir) != 1) {

@@ -16,6 +16,10 @@
 struct tls_context; /* Shared by connections; immutable after its making, so by threads too. */
 struct tls;         /* One connection's. */
 
+/* Certificates to trust in place of the system's (not of those that a variable names), in DER one
+ * behind the other. Kept. Called once, before other threads start. */
+void tls_set_roots(struct sv der);
+
 int tls_context_new(const char *ca_file, struct tls_context **out, struct err *err) CHECK_RESULT;
 void tls_context_free(struct tls_context *ctx); /* Streams made from it live on. Accepts NULL. */
 
