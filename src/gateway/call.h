@@ -83,6 +83,7 @@ struct call {
     struct decode *decode; /* The engine encoded its answer. */
     bool copies;           /* Encoded bytes go on as they are; only a copy is decoded. */
     bool is_unreadable;    /* An encoded answer that can't be decoded. */
+    bool is_json;          /* So its head says. */
     bool until_close;      /* The engine's framing has no end of its own. */
     uint64_t length;
     struct restore_plan plan;

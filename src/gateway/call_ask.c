@@ -61,9 +61,8 @@ void call_ask(struct call *c) {
     }
 }
 
-static bool is_event_stream(const struct http1_head *head) {
+static bool has_type(const struct http1_head *head, struct sv want) {
     struct sv type = http1_get(head, SV("Content-Type"));
-    struct sv want = SV("text/event-stream");
     return type.n >= want.n && sv_eq_nocase((struct sv){type.p, want.n}, want);
 }
 
@@ -85,7 +84,7 @@ static enum call_mode mode_for(const struct call *c, const struct http1_head *he
     if (c->status >= 400 || c->is_unreadable) {
         return MODE_PASS;
     }
-    if (is_event_stream(head)) {
+    if (has_type(head, SV("text/event-stream"))) {
         return MODE_STREAM;
     }
     return c->restores ? MODE_WHOLE : MODE_PASS;
@@ -104,6 +103,7 @@ static int take_head(struct call *c, const struct http1_head *head, struct err *
     c->restores = restore_is_needed(&c->plan);
     c->has_length = head->has_length;
     c->length = head->content_length;
+    c->is_json = has_type(head, SV("application/json"));
     c->until_close = !head->has_length && !head->chunked;
     call_decode_begin(c, head);
     c->mode = mode_for(c, head);
@@ -213,10 +213,13 @@ static bool asks_again(struct call *c) {
     return true;
 }
 
-/* A stream whose framing has no end of its own, and that stopped in the middle. */
+/* A body whose framing has no end of its own, and that stopped in the middle. */
 static bool is_cut_off(const struct call *c) {
-    return c->until_close && c->mode == MODE_STREAM && !c->is_unreadable &&
-           (c->record || c->restores) && !c->saw_done && c->capture.n_finished < c->n_choices;
+    if (!c->until_close || c->is_unreadable || !(c->record || c->restores)) {
+        return false;
+    }
+    return c->mode == MODE_STREAM ? !c->saw_done && c->capture.n_finished < c->n_choices
+                                  : c->is_json && c->capture.n_bad_events > 0;
 }
 
 static void on_end(void *arg) {
@@ -236,7 +239,7 @@ static void on_end(void *arg) {
     if (rc < 0) {
         call_fail(c, END_UPSTREAM_ABORT, &e);
     } else if (is_cut_off(c)) {
-        err_set(&e, ERR_CLOSED, "the engine's stream broke off");
+        err_set(&e, ERR_CLOSED, "the engine's answer broke off");
         call_fail(c, END_UPSTREAM_ABORT, &e);
     } else {
         c->upstream_over = true;

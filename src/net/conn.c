@@ -53,8 +53,19 @@ void conn_lose(struct conn *c, int errnum) {
     }
 }
 
+/* Bytes that came before a reset are still there: they are given first. An answer to what could not
+ * be written in full may be among them. */
+static void read_to_the_end(struct conn *c) {
+    while (!c->paused && !c->eof && c->phase == CONN_OWNED && conn_read(c)) {
+    }
+}
+
 static void tell_lost(struct conn *c) {
     struct err err = {0};
+    read_to_the_end(c);
+    if (c->phase != CONN_OWNED) {
+        return;
+    }
     err_sys(&err, ERR_CLOSED, c->lost_errno, "the connection was lost");
     c->lost_told = true;
     c->events->on_gone(c, &err, c->arg);
@@ -92,12 +103,6 @@ void conn_tell(struct conn *c) {
         tell_owner(c);
     } else if (c->phase != CONN_CLOSED) {
         conn_end_step(c);
-    }
-}
-
-/* Bytes that came before a reset are still there: they are given first. */
-static void read_to_the_end(struct conn *c) {
-    while (!c->paused && !c->eof && !c->lost && c->phase == CONN_OWNED && conn_read(c)) {
     }
 }
 

@@ -99,8 +99,8 @@ struct sv http1_get(const struct http1_head *head, struct sv name);
 /* Some field of that name lists `word` as one of its comma-separated elements. */
 bool http1_lists(const struct http1_head *head, struct sv name, struct sv word);
 
-/* Concerns this connection only: Connection and what it names, Keep-Alive, Proxy-Connection,
- * Proxy-Authenticate, Proxy-Authorization, TE, Trailer, Transfer-Encoding, Upgrade. */
+/* Concerns this connection only: Connection and what it names, Keep-Alive, Proxy-*, TE, Trailer,
+ * Transfer-Encoding, Upgrade. */
 bool http1_is_hop_by_hop(const struct http1_head *head, struct sv name);
 /* Says how the body is framed: Content-Length or Transfer-Encoding. */
 bool http1_is_framing(struct sv name);

@@ -54,22 +54,16 @@ bool http1_is_framing(struct sv name) {
 
 bool http1_is_hop_by_hop(const struct http1_head *head, struct sv name) {
     static const char *const fixed[] = {
-        "Connection",
-        "Keep-Alive",
-        "Proxy-Connection",
-        "Proxy-Authenticate",
-        "Proxy-Authorization",
-        "TE",
-        "Trailer",
-        "Transfer-Encoding",
-        "Upgrade",
+        "Connection", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade",
     };
     for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
         if (sv_eq_nocase(name, sv_from(fixed[i]))) {
             return true;
         }
     }
-    return http1_lists(head, SV("Connection"), name);
+    struct sv proxy = SV("Proxy-");
+    bool is_proxy = name.n > proxy.n && sv_eq_nocase((struct sv){name.p, proxy.n}, proxy);
+    return is_proxy || http1_lists(head, SV("Connection"), name);
 }
 
 bool http1_keep_alive(const struct http1_head *head) {
