@@ -8,6 +8,8 @@
 #include "cli/table.h"
 #include "sandbox/sandbox.h"
 
+#define IMAGE_UNUSED_S 86400.0 /* A day: to unpack one again costs seconds, up to minutes. */
+
 #define BACKEND_OPTION                                                                             \
     { "backend", OPTION_WORD, "NAME", "of this backend (default: local)", sandbox_backend_names }
 #define RUN_OPTION                                                                                 \
@@ -62,18 +64,43 @@ static int list(const struct args *a, struct err *err) {
     return args_has(a, "json") ? out_json(TAKE(all), err) : print_boxes(all, err);
 }
 
-static int gc(const struct args *a, struct err *err) {
-    unsigned removed = 0;
+struct removed {
+    unsigned sandboxes;
+    unsigned images;
+};
+
+/* Sandboxes first: they hold images. */
+static int sweep(const struct args *a, struct removed *out, struct err *err) {
+    const struct sandbox_backend *backend = backend_of(a);
     bool dry = args_has(a, "dry-run");
-    int r = backend_of(a)->sweep(args_text(a, "run"), dry, &removed, err);
+    struct err images = {0};
+    int r = backend->sweep(args_text(a, "run"), dry, &out->sandboxes, err);
+    if (args_has(a, "run") || !backend->sweep_images) {
+        return r;
+    }
+    double unused_s = args_has(a, "all-images") ? 0 : IMAGE_UNUSED_S;
+    int q = backend->sweep_images(unused_s, dry, &out->images, &images);
+    return r < 0 || q == 0 ? r : err_set(err, q, "%s", images.msg);
+}
+
+static int gc(const struct args *a, struct err *err) {
+    struct removed n = {0};
+    bool dry = args_has(a, "dry-run");
+    int r = sweep(a, &n, err);
     if (r < 0) {
         return r;
     }
     if (args_has(a, "json")) {
-        return out_json(json_pack("{s:i, s:b}", "sandboxes", (int)removed, "dry_run", dry), err);
+        return out_json(json_pack("{s:i, s:i, s:b}", "sandboxes", (int)n.sandboxes, "images",
+                                  (int)n.images, "dry_run", dry),
+                        err);
     }
-    (void)printf("%s %u sandbox%s of dead runs\n", dry ? "would remove" : "removed", removed,
-                 removed == 1 ? "" : "es");
+    (void)printf("%s %u sandbox%s of dead runs", dry ? "would remove" : "removed", n.sandboxes,
+                 n.sandboxes == 1 ? "" : "es");
+    if (n.images > 0) {
+        (void)printf(", %u unpacked image%s", n.images, n.images == 1 ? "" : "s");
+    }
+    (void)printf("\n");
     return 0;
 }
 
@@ -93,13 +120,17 @@ const struct command cmd_sandbox_ls = {
 
 const struct command cmd_gc = {
     .name = "gc",
-    .summary = "remove what dead runs left",
+    .summary = "remove what dead runs left, and images that nobody uses",
     .operands = "",
     .options =
         (const struct option[]){
             {"dry-run", OPTION_SWITCH, NULL, "only tell what would be removed", NULL},
+            {"all-images", OPTION_SWITCH, NULL,
+             "of unpacked images, remove all that no sandbox has now, and not only those that none "
+             "had for a day",
+             NULL},
             BACKEND_OPTION,
-            RUN_OPTION,
+            {"run", OPTION_TEXT, "NAME", "only sandboxes of this run, and no images", NULL},
             {"json", OPTION_SWITCH, NULL, "print JSON", NULL},
             {0},
         },

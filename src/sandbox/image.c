@@ -100,8 +100,8 @@ int image_look(const char *state, const char *path, uid_t uid, struct image *out
 }
 
 /* Waits its turn; the lock goes when the descriptor is closed. */
-static int take_lock(const char *images, deadline_ms until, const struct cancel *cancel,
-                     int *out_fd, struct err *err) {
+int image_take_lock(const char *images, deadline_ms until, const struct cancel *cancel, int *out_fd,
+                    struct err *err) {
     AUTO_FREE char *path = file_join(images, "lock");
     AUTO_CLOSE int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (fd < 0) {
@@ -145,7 +145,7 @@ static int apply_layers(const struct image *image, int root, deadline_ms until,
 /* Into a folder beside it, which then takes the name. */
 static int unpack(const char *images, const struct image *image, deadline_ms until,
                   const struct cancel *cancel, struct err *err) {
-    AUTO_FREE char *fresh = file_join(images, "unpacking");
+    AUTO_FREE char *fresh = file_join(images, IMAGE_UNPACKING);
     if (!fresh) {
         return no_memory(err);
     }
@@ -171,10 +171,46 @@ static int unpack(const char *images, const struct image *image, deadline_ms unt
     return r;
 }
 
-int image_make_ready(const char *state, const struct image *image, deadline_ms until,
+/* Whether it was there; if so, a sweep leaves it. The folder's time is that of its last use. */
+static int hold(struct image *image, bool *there, struct err *err) {
+    struct stat own;
+    struct stat now;
+    AUTO_CLOSE int fd = open(image->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *there = false;
+    if (fd < 0) {
+        return errno == ENOENT
+                   ? 0
+                   : err_sys(err, ERR_SYS, errno, "cannot open the image '%s'", image->dir);
+    }
+    while (flock(fd, LOCK_SH) < 0) {
+        if (errno != EINTR) {
+            return err_sys(err, ERR_SYS, errno, "cannot lock the image '%s'", image->dir);
+        }
+    }
+    if (fstat(fd, &own) < 0 || stat(image->dir, &now) < 0 || own.st_ino != now.st_ino ||
+        own.st_dev != now.st_dev) {
+        return 0; /* Swept in between. */
+    }
+    (void)futimens(fd, NULL);
+    image->hold = TAKE_FD(fd);
+    image->is_held = *there = true;
+    return 0;
+}
+
+static void let_go(struct image *image) {
+    if (image->is_held) {
+        (void)futimens(image->hold, NULL);
+        close(image->hold);
+        image->is_held = false;
+    }
+}
+
+int image_make_ready(const char *state, struct image *image, deadline_ms until,
                      const struct cancel *cancel, struct err *err) {
-    if (!image->layers || file_exists(image->dir)) {
-        return 0;
+    bool there = false;
+    int r = image->layers ? hold(image, &there, err) : 0;
+    if (r < 0 || there || !image->layers) {
+        return r;
     }
     AUTO_FREE char *images = file_join(state, "images");
     AUTO_CLOSE int lock = -1;
@@ -184,14 +220,16 @@ int image_make_ready(const char *state, const struct image *image, deadline_ms u
     if ((mkdir(images, 0711) == 0 ? chmod(images, 0711) : -(errno != EEXIST)) < 0) {
         return err_sys(err, ERR_SYS, errno, "cannot make '%s'", images);
     }
-    int r = take_lock(images, until, cancel, &lock, err);
-    if (r < 0 || file_exists(image->dir)) {
-        return r;
+    r = image_take_lock(images, until, cancel, &lock, err);
+    if (r == 0 && !file_exists(image->dir)) {
+        r = unpack(images, image, until, cancel, err);
     }
-    return unpack(images, image, until, cancel, err);
+    r = r < 0 ? r : hold(image, &there, err); /* No sweep is on, with the lock here. */
+    return r < 0 || there ? r : err_set(err, ERR_STATE, "the image '%s' was removed", image->dir);
 }
 
 void image_deinit(struct image *image) {
+    let_go(image);
     free(image->dir);
     free(image->name);
     free(image->layout);

@@ -3,6 +3,7 @@
 #define SNAFFLE_SANDBOX_IMAGE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/cancel.h"
@@ -26,6 +27,8 @@ struct image {
     json_t *env;    /* ["NAME=value"], as the image's configuration says; NULL: none. */
     json_t *layers; /* Private: [{digest, mediaType}] to unpack; NULL: a plain folder. */
     char *layout;   /* Private: where they are. */
+    bool is_held;   /* Private: by `hold`, so that no sweep takes it away. */
+    int hold;
 };
 
 /* Looks at `path` and fills `out`; nothing is unpacked. ERR_INPUT when it is no system's folder and
@@ -33,10 +36,20 @@ struct image {
 int image_look(const char *state, const char *path, uid_t uid, struct image *out,
                struct err *err) CHECK_RESULT;
 
-/* Sees to it that `dir` is there and has a /bin/bash. */
-int image_make_ready(const char *state, const struct image *image, deadline_ms until,
+/* Sees to it that `dir` is there and has a /bin/bash, and stays until image_deinit. */
+int image_make_ready(const char *state, struct image *image, deadline_ms until,
                      const struct cancel *cancel, struct err *err) CHECK_RESULT;
 
 void image_deinit(struct image *image);
+
+struct image_sweep {
+    double unused_s; /* Of those that no sandbox has, only what none had for so long. */
+    bool dry_run;    /* Only count. */
+};
+
+/* Removes unpacked images, and what killed processes left among them; adds to *removed. While one
+ * is being unpacked all are left alone. */
+int image_sweep(const char *state, const struct image_sweep *o, unsigned *removed,
+                struct err *err) CHECK_RESULT;
 
 #endif

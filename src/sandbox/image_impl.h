@@ -9,6 +9,12 @@
 
 /* The parts of image.h. */
 
+#define IMAGE_UNPACKING "unpacking" /* The folder that becomes an image when it is whole. */
+
+/* image.c: the lock of the images' folder; ERR_TIMEOUT when another process unpacks until then. */
+int image_take_lock(const char *images, deadline_ms until, const struct cancel *cancel, int *out_fd,
+                    struct err *err) CHECK_RESULT;
+
 /* image_layout.c: whether the folder is a layout; fills name, env and layers from it. */
 bool image_is_layout(const char *path);
 int image_read_layout(const char *path, struct image *out, struct err *err) CHECK_RESULT;

@@ -313,6 +313,13 @@ static int local_sweep(const char *run, bool dry_run, unsigned *removed, struct 
     return r < 0 ? r : box_sweep(state, run, dry_run, removed, err);
 }
 
+static int local_sweep_images(double unused_s, bool dry_run, unsigned *removed, struct err *err) {
+    AUTO_FREE char *state = NULL;
+    struct image_sweep o = {.unused_s = unused_s, .dry_run = dry_run};
+    int r = state_dir(&state, err);
+    return r < 0 ? r : image_sweep(state, &o, removed, err);
+}
+
 const struct sandbox_backend sandbox_local = {
     .name = "local",
     .check = local_check,
@@ -320,6 +327,7 @@ const struct sandbox_backend sandbox_local = {
     .create = local_create,
     .list = local_list,
     .sweep = local_sweep,
+    .sweep_images = local_sweep_images,
     .exec_in = local_exec_in,
     .kill_in = local_kill_in,
 };

@@ -108,6 +108,9 @@ struct sandbox_backend {
     int (*list)(const char *run, json_t **out, struct err *err);
     /* Removes what dead owners left, nothing of a live one; adds to *removed. */
     int (*sweep)(const char *run, bool dry_run, unsigned *removed, struct err *err);
+    /* Removes what is kept for the next sandboxes and no sandbox has had for so long; NULL: nothing
+     * is. Adds to *removed. */
+    int (*sweep_images)(double unused_s, bool dry_run, unsigned *removed, struct err *err);
     /* By the id that `list` has, whoever's the sandbox is; behind sandbox_exec_in and _kill_in. */
     int (*exec_in)(const char *id, const struct sandbox_exec *what, struct sandbox_output *out,
                    struct err *err);

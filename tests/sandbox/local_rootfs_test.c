@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -135,6 +136,77 @@ static void an_image_layout_is_a_system_too(void **state) {
     contract_end(s);
 }
 
+static bool is_there(const char *path) {
+    return file_exists(path) == 1;
+}
+
+static unsigned sweep_images(double unused_s, bool dry_run) {
+    struct err err = {0};
+    unsigned n = 0;
+    assert_ok(sandbox_local.sweep_images(unused_s, dry_run, &n, &err), &err);
+    return n;
+}
+
+/* The folder that the layout was unpacked to. */
+static char *unpacked(struct sandbox *s) {
+    AUTO_JSON json_t *isolation = sandbox_isolation(s);
+    const char *name = json_string_value(json_object_get(isolation, "rootfs"));
+    return mem_printf("%s/images/%s", world_state(), name + strlen("sha256:"));
+}
+
+static void an_image_goes_when_no_sandbox_has_it_and_never_before(void **state) {
+    (void)state;
+    AUTO_FREE char *layout = mem_printf("%s/layout", world_state());
+    struct sandbox_spec spec = {.rootfs = layout};
+    struct sandbox *s = contract_make(&spec);
+    struct sandbox *t = contract_make(&spec);
+    AUTO_FREE char *dir = unpacked(s);
+    assert_true(is_there(dir));
+    assert_int_equal(sweep_images(0, false), 0);
+    contract_end(s);
+    assert_int_equal(sweep_images(0, false), 0);
+    assert_string_equal(contract_says(t, "cat /etc/marker"), "an image\n");
+    contract_end(t);
+
+    assert_int_equal(sweep_images(3600, false), 0); /* It was used a moment ago. */
+    assert_int_equal(sweep_images(0, true), 1);
+    assert_true(is_there(dir));
+    assert_int_equal(sweep_images(0, false), 1);
+    assert_false(is_there(dir));
+
+    s = contract_make(&spec); /* It comes back, ... */
+    assert_string_equal(contract_says(s, "cat /etc/marker"), "an image\n");
+    contract_end(s);
+    struct timespec long_ago[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    assert_int_equal(utimensat(AT_FDCWD, dir, long_ago, 0), 0);
+    s = contract_make(&spec); /* ... and each use counts. */
+    contract_end(s);
+    assert_int_equal(sweep_images(3600, false), 0);
+    assert_int_equal(utimensat(AT_FDCWD, dir, long_ago, 0), 0);
+    assert_int_equal(sweep_images(3600, false), 1);
+    assert_false(is_there(dir));
+}
+
+static void what_a_killed_process_left_among_the_images_goes_too(void **state) {
+    (void)state;
+    struct err err = {0};
+    AUTO_FREE char *half = mem_printf("%s/images/unpacking/usr", world_state());
+    AUTO_FREE char *going = mem_printf("%s/images/.going-00/usr", world_state());
+    AUTO_FREE char *temp = mem_printf("%s/images/.2048-0123456789abcdef", world_state());
+    struct timespec long_ago[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    assert_ok(file_mkdirs(half, 0755, &err), &err);
+    assert_ok(file_mkdirs(going, 0755, &err), &err);
+    assert_ok(file_write(temp, SV("x"), 0600, &err), &err);
+    assert_int_equal(sweep_images(0, true), 0);
+    assert_true(is_there(half) && is_there(going));
+    assert_int_equal(sweep_images(0, false), 0);
+    assert_false(is_there(half) || is_there(going));
+    assert_true(is_there(temp)); /* Somebody may be writing it. */
+    assert_int_equal(utimensat(AT_FDCWD, temp, long_ago, 0), 0);
+    assert_int_equal(sweep_images(0, false), 0);
+    assert_false(is_there(temp));
+}
+
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test(the_system_inside_is_the_rootfs_and_not_the_hosts),
     cmocka_unit_test(nothing_in_it_can_be_changed),
@@ -143,6 +215,8 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(isolation_names_the_rootfs_also_after_a_restart),
     cmocka_unit_test(a_rootfs_without_a_shell_is_refused_and_nothing_is_left),
     cmocka_unit_test(an_image_layout_is_a_system_too),
+    cmocka_unit_test(an_image_goes_when_no_sandbox_has_it_and_never_before),
+    cmocka_unit_test(what_a_killed_process_left_among_the_images_goes_too),
 };
 
 static bool make_small(const char *script) {
