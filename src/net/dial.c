@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,11 @@
 
 /* Names with more addresses are load balancers, where the first few stand for all. */
 #define ADDRESSES_MAX 8
+/* A peer whose machine is gone says nothing, and a generation may be silent for as long as it
+ * takes: the kernel asks after a minute of silence, and gives the peer one more to answer. */
+#define PROBE_AFTER_S 60
+#define PROBE_EVERY_S 15
+#define PROBES_MAX 4
 
 struct dial {
     struct loop *loop;
@@ -191,6 +197,22 @@ static void start_attempt_timer(struct dial *d) {
     timer_start(d->timer, left > 0 ? left / attempts : 0);
 }
 
+/* Not all kernels know all of it; without, a dead peer is noticed later. */
+static void set_probes(int fd) {
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, PROBE_AFTER_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, PROBE_EVERY_S},
+        {IPPROTO_TCP, TCP_KEEPCNT, PROBES_MAX},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                         sizeof options[i].value);
+    }
+}
+
 static int start_connect(struct dial *d, const struct sockaddr_storage *a) {
     bool is_v6 = a->ss_family == AF_INET6;
     socklen_t n = is_v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
@@ -198,6 +220,7 @@ static int start_connect(struct dial *d, const struct sockaddr_storage *a) {
     if (d->fd < 0) {
         return err_sys(&d->last, ERR_CONNECT, errno, "no socket");
     }
+    set_probes(d->fd);
     if (connect(d->fd, (const struct sockaddr *)a, n) < 0 && errno != EINPROGRESS) {
         return err_set(&d->last, ERR_CONNECT, "%s", strerror(errno));
     }

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "net/http1.h"
 
-#define CONNECTIONS_MAX 1024
+#define CONNECTIONS_MAX 1024 /* At once. */
 
 struct engine {
     int fd;
@@ -24,14 +24,16 @@ struct engine {
     pthread_t acceptor;
     pthread_mutex_t mutex;
     unsigned requests;
-    unsigned connections;
-    int fds[CONNECTIONS_MAX];
-    pthread_t threads[CONNECTIONS_MAX];
+    unsigned connections; /* So far. */
+    pthread_cond_t ended;
+    unsigned n_live;
+    int fds[CONNECTIONS_MAX]; /* 0: free. */
 };
 
 struct link {
     struct engine *e;
     int fd;
+    unsigned slot;
     unsigned number;
     unsigned requests;
     struct buf in;
@@ -113,24 +115,38 @@ static void *serve(void *arg) {
             reset_on_close(k->fd);
         }
     }
-    pthread_mutex_lock(&e->mutex);
-    close(k->fd);
-    e->fds[k->number - 1] = -1;
-    pthread_mutex_unlock(&e->mutex);
     buf_deinit(&head);
     buf_deinit(&body);
     buf_deinit(&k->in);
+    pthread_mutex_lock(&e->mutex);
+    close(k->fd);
+    e->fds[k->slot] = 0;
+    e->n_live--;
+    pthread_cond_signal(&e->ended);
+    pthread_mutex_unlock(&e->mutex);
     free(k);
     return NULL;
 }
 
+/* Under the mutex; false when there are too many. */
+static bool start_link(struct engine *e, struct link *k) {
+    pthread_t thread;
+    while (k->slot < CONNECTIONS_MAX && e->fds[k->slot]) {
+        k->slot++;
+    }
+    if (k->slot == CONNECTIONS_MAX || pthread_create(&thread, NULL, serve, k) != 0) {
+        return false;
+    }
+    pthread_detach(thread);
+    e->fds[k->slot] = k->fd;
+    e->n_live++;
+    return true;
+}
+
 static void *accept_all(void *arg) {
     struct engine *e = arg;
-    for (;;) {
-        int fd = accept4(e->fd, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0 || e->connections == CONNECTIONS_MAX) {
-            return NULL;
-        }
+    int fd;
+    while ((fd = accept4(e->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
         int one = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         struct link *k = calloc(1, sizeof *k);
@@ -139,10 +155,14 @@ static void *accept_all(void *arg) {
         }
         pthread_mutex_lock(&e->mutex);
         *k = (struct link){.e = e, .fd = fd, .number = ++e->connections};
-        e->fds[k->number - 1] = fd;
-        pthread_create(&e->threads[k->number - 1], NULL, serve, k);
+        bool started = start_link(e, k);
         pthread_mutex_unlock(&e->mutex);
+        if (!started) {
+            close(fd);
+            free(k);
+        }
     }
+    return NULL;
 }
 
 struct engine *engine_start(engine_fn fn, void *arg) {
@@ -162,6 +182,7 @@ struct engine *engine_start(engine_fn fn, void *arg) {
     }
     snprintf(e->url, sizeof e->url, "http://127.0.0.1:%d/v1", ntohs(at.sin_port));
     pthread_mutex_init(&e->mutex, NULL);
+    pthread_cond_init(&e->ended, NULL);
     pthread_create(&e->acceptor, NULL, accept_all, e);
     return e;
 }
@@ -181,16 +202,17 @@ void engine_stop(struct engine *e) {
     shutdown(e->fd, SHUT_RDWR);
     pthread_join(e->acceptor, NULL);
     pthread_mutex_lock(&e->mutex);
-    for (unsigned i = 0; i < e->connections; i++) {
-        if (e->fds[i] >= 0) {
+    for (unsigned i = 0; i < CONNECTIONS_MAX; i++) {
+        if (e->fds[i]) {
             shutdown(e->fds[i], SHUT_RDWR);
         }
     }
-    pthread_mutex_unlock(&e->mutex);
-    for (unsigned i = 0; i < e->connections; i++) {
-        pthread_join(e->threads[i], NULL);
+    while (e->n_live > 0) {
+        pthread_cond_wait(&e->ended, &e->mutex);
     }
+    pthread_mutex_unlock(&e->mutex);
     close(e->fd);
+    pthread_cond_destroy(&e->ended);
     pthread_mutex_destroy(&e->mutex);
     free(e);
 }
