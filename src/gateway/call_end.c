@@ -251,6 +251,10 @@ static void conclude(struct call *c) {
             }
         }
     }
+    const struct gateway *g = c->worker->gateway;
+    if (c->is_stored && g->on_call_end) {
+        g->on_call_end(g->hooks_arg);
+    }
     end_agent(c);
     call_release(c);
 }

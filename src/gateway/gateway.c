@@ -38,7 +38,9 @@ int gateway_start(const struct gateway_options *o, struct gateway **out, struct 
     g->journal = o->journal;
     g->keep_raw = o->keep_raw;
     g->on_request = o->on_request;
-    g->on_request_arg = o->on_request_arg;
+    g->wants_body = o->wants_body;
+    g->on_call_end = o->on_call_end;
+    g->hooks_arg = o->hooks_arg;
     g->calls_max = o->connections_max ? o->connections_max : GATEWAY_CALLS_MAX;
     endpoints_init(&g->endpoints);
     pthread_rwlock_init(&g->table, NULL);

@@ -40,7 +40,11 @@ struct gateway_options {
     /* Sees each request on TCP first, on a loop's thread, and must not block. True: it is its to
      * answer. NULL: none. */
     bool (*on_request)(struct exchange *x, void *arg);
-    void *on_request_arg;
+    /* Before its body is read: whether the caller above wants it. NULL: never. */
+    bool (*wants_body)(struct exchange *x, void *arg);
+    /* A call is over, and its result counts. On a loop's thread. NULL: none. */
+    void (*on_call_end)(void *arg);
+    void *hooks_arg; /* Of the three. */
 };
 
 int gateway_start(const struct gateway_options *o, struct gateway **out,
@@ -116,6 +120,7 @@ struct gateway_session_options {
     bool disable_thinking;      /* chat_template_kwargs.enable_thinking = false, if absent. */
     bool neutral_sampling;      /* At the level of tokens: no truncation, no penalties. */
     const char *policy_version; /* Which weights the engine runs; NULL: not known. */
+    bool policy_is_json;        /* It is a JSON value as it is, not a text. */
     unsigned loop_break_calls;  /* Failed answers to one and the same body; 0: no breaker. */
     double loop_break_s;        /* Within this time; 0: 60. */
     double header_timeout_s;    /* Wait for the engine's first byte; 0: none. */
@@ -140,6 +145,7 @@ int gateway_session_set_policy_version(struct gateway_session *s, const char *ve
 struct gateway_session_change {
     bool has_policy_version, has_upstreams, has_api_key, has_model, has_level;
     const char *policy_version;
+    bool policy_is_json;          /* It is a JSON value as it is, not a text. */
     const char *const *upstreams; /* NULL: the gateway's. */
     const char *api_key;
     const char *key_name;

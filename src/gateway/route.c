@@ -99,16 +99,16 @@ static struct gateway_session *find_session(struct worker *w, struct exchange *x
 }
 
 bool route_may_ask(struct exchange *x, void *worker) {
-    const struct worker *w = worker;
+    const struct gateway *g = ((const struct worker *)worker)->gateway;
     struct sv path = exchange_path(x);
-    return w->gateway->on_request || find_session(worker, x, &path);
+    return (g->wants_body && g->wants_body(x, g->hooks_arg)) || find_session(worker, x, &path);
 }
 
 void route_tcp(struct exchange *x, void *worker) {
     struct worker *w = worker;
     const struct gateway *g = w->gateway;
     struct sv path = exchange_path(x);
-    if ((g->on_request && g->on_request(x, g->on_request_arg)) || is_health(x, path)) {
+    if ((g->on_request && g->on_request(x, g->hooks_arg)) || is_health(x, path)) {
         return;
     }
     struct gateway_session *s = find_session(w, x, &path);

@@ -84,7 +84,9 @@ struct gateway {
     uint64_t calls_max;
     atomic_ullong calls_open;
     bool (*on_request)(struct exchange *x, void *arg);
-    void *on_request_arg;
+    bool (*wants_body)(struct exchange *x, void *arg);
+    void (*on_call_end)(void *arg);
+    void *hooks_arg;
     struct endpoints endpoints;
     unsigned n_workers;
     struct worker *workers;

@@ -31,9 +31,10 @@ static int set_texts(struct target *t, const struct gateway_session_change *chan
     }
     if (rc == 0 && change->has_policy_version) {
         buf_reset(&t->policy_version);
-        rc = change->policy_version
-                 ? json_quote(sv_from(change->policy_version), &t->policy_version)
-                 : 0;
+        struct sv version = sv_from(change->policy_version);
+        rc = change->policy_is_json   ? buf_add_sv(&t->policy_version, version)
+             : change->policy_version ? json_quote(version, &t->policy_version)
+                                      : 0;
     }
     return rc;
 }

@@ -48,6 +48,7 @@ static int aim(struct gateway_session *s, const struct gateway_session_options *
         .model_override = o->model_override,
         .level = o->level,
         .policy_version = o->policy_version,
+        .policy_is_json = o->policy_is_json,
     };
     return session_aim(s, NULL, &change, &s->target, err);
 }

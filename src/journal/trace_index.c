@@ -2,6 +2,7 @@
 #include "journal/trace_index.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json_valid.h"
 #include "base/mem.h"
@@ -54,8 +55,8 @@ static int add_head(struct trace_index *x, struct sv head) {
 
 /* Of results that are there twice the first counts; of intents (sent again without what the engine
  * refused) and tails the last. */
-static int add_record(struct trace_index *x, const struct journal_record *record,
-                      struct journal_place place) {
+int trace_index_add(struct trace_index *x, const struct journal_record *record,
+                    struct journal_place place) {
     if (record->type == JOURNAL_SESSION_OPEN || record->type == JOURNAL_SESSION_CHANGE) {
         return add_head(x, record->head);
     }
@@ -79,6 +80,11 @@ static int add_record(struct trace_index *x, const struct journal_record *record
     return 0;
 }
 
+void trace_index_remove(struct trace_index *x, size_t entry) {
+    x->n--;
+    memmove(&x->entries[entry], &x->entries[entry + 1], (x->n - entry) * sizeof *x->entries);
+}
+
 static int by_call(const void *a, const void *b) {
     const struct trace_entry *x = a;
     const struct trace_entry *y = b;
@@ -90,7 +96,7 @@ int trace_index_read(struct journal_reader *r, struct trace_index *out, struct e
     struct journal_record record;
     int code;
     while ((code = journal_reader_next(r, &record, err)) == 1) {
-        if (add_record(&x, &record, journal_reader_place(r)) < 0) {
+        if (trace_index_add(&x, &record, journal_reader_place(r)) < 0) {
             code = err_set(err, ERR_NOMEM, "out of memory");
             break;
         }

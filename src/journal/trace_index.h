@@ -29,6 +29,11 @@ struct trace_index {
 /* Reads all that there is. The reader is set to the session. */
 int trace_index_read(struct journal_reader *r, struct trace_index *out,
                      struct err *err) CHECK_RESULT;
+
+/* One record more, and a call that is done with: for who follows a journal that grows. */
+int trace_index_add(struct trace_index *x, const struct journal_record *record,
+                    struct journal_place place) CHECK_RESULT;
+void trace_index_remove(struct trace_index *x, size_t entry);
 void trace_index_deinit(struct trace_index *x);
 
 /* A field of the session as it was at the entry's call; empty: never said. */

@@ -4,66 +4,183 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
+#include "base/log.h"
+#include "base/rand.h"
 #include "journal/journal.h"
+#include "server/capture/live.h"
+#include "server/capture/pool.h"
+#include "server/capture/server.h"
 
-/* How long open calls may go on after a signal; supervisors kill after 30 s or more. */
-#define CAPTURE_DRAIN_S 25
-#define CAPTURE_SESSION "gateway.0"
+#define DRAIN_LOOK_MS 20 /* How often it is looked whether the last connection is gone. */
 
 static void block_signals(sigset_t *set) {
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigemptyset(set);
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, set, NULL);
-    (void)signal(SIGPIPE, SIG_IGN);
+    (void)sigaction(SIGPIPE, &ignore, NULL);
 }
 
-static int announce(const struct capture_options *o, const struct gateway *g, struct err *err) {
-    const char *host = o->host ? o->host : "127.0.0.1";
-    if (printf("listening on http://%s:%u/v1\n", host, (unsigned)gateway_port(g)) < 0 ||
+static int announce(struct capture *c, struct err *err) {
+    const char *host = c->o->host ? c->o->host : "127.0.0.1";
+    bool is_v6 = sv_find(sv_from(host), SV(":")) != (size_t)-1;
+    c->ready = true;
+    if (printf("listening on http://%s%s%s:%u/v1\n", is_v6 ? "[" : "", host, is_v6 ? "]" : "",
+               (unsigned)gateway_port(c->gateway)) < 0 ||
         fflush(stdout) != 0) {
         return err_sys(err, ERR_SYS, errno, "cannot write to standard output");
     }
     return 0;
 }
 
-static int serve(const struct capture_options *o, struct gateway *g, const sigset_t *signals,
-                 struct err *err) {
+/* True when one came in time. */
+static bool await_signal(const sigset_t *set, int64_t ms, int *number) {
+    struct timespec at = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    *number = sigtimedwait(set, NULL, &at);
+    return *number > 0;
+}
+
+static void reload(struct capture *c) {
+    struct err err = {0};
+    if (!c->o->upstream_file) {
+        log_warning("SIGHUP: there is no --upstream-file to read again");
+    } else if (upstreams_load(c, &err) < 0) {
+        log_error("%s; the upstreams stay as they were", err.msg);
+    }
+}
+
+static void serve(struct capture *c, const sigset_t *signals) {
+    int number = 0;
+    while (number != SIGTERM && number != SIGINT) {
+        while (sigwait(signals, &number) != 0) {
+        }
+        if (number == SIGHUP) {
+            reload(c);
+        }
+    }
+}
+
+/* Connections end with their answers. Once more a signal, or no more time: what is left is cut. */
+static deadline_ms drain(struct capture *c, const sigset_t *signals) {
+    deadline_ms until = deadline_in_s(c->o->drain_s);
+    int number = 0;
+    gateway_drain(c->gateway);
+    while (gateway_connections(c->gateway) > 0 && !deadline_passed(until)) {
+        if (await_signal(signals, DRAIN_LOOK_MS, &number) && number != SIGHUP) {
+            return deadline_in_ms(0);
+        }
+    }
+    return until;
+}
+
+/* --- one session --- */
+
+static void on_call_end(void *capture) {
+    const struct capture *c = capture;
+    if (c->live) {
+        live_wake(c->live);
+    }
+}
+
+/* A name of its own for each start, since the journal keeps what was before. */
+static int open_single(struct capture *c, struct gateway_session **out, struct err *err) {
+    char name[32];
+    (void)snprintf(name, sizeof name, "gateway-%.12s.0", c->instance);
+    struct gateway_session_options so = c->o->session;
+    so.name = name;
+    so.token = c->o->key;
+    int rc = gateway_session_open(c->gateway, &so, out, err);
+    if (rc == 0 && !c->o->key) {
+        gateway_set_default_session(c->gateway, *out);
+    }
+    if (rc == 0 && c->o->unix_path) {
+        rc = gateway_session_listen_unix(*out, c->o->unix_path, err);
+    }
+    if (rc < 0 || !c->o->trace) {
+        return rc;
+    }
+    const struct trace_source from = {
+        .journal_dir = c->o->journal_dir,
+        .session = name,
+        .judge = judge_call,
+        .arg = &c->judge,
+        .journal = c->journal,
+    };
+    return live_new(&from, c->o->trace, &c->live, err);
+}
+
+static int run_single(struct capture *c, const sigset_t *signals, struct err *err) {
     struct gateway_session *s = NULL;
-    struct gateway_session_options so = o->session;
-    so.name = CAPTURE_SESSION;
-    int rc = gateway_session_open(g, &so, &s, err);
+    deadline_ms until = deadline_in_ms(0);
+    int rc = open_single(c, &s, err);
+    rc = rc < 0 ? rc : announce(c, err);
+    if (rc == 0) {
+        serve(c, signals);
+        until = drain(c, signals);
+    }
+    int closed = s ? gateway_session_close(s, until, rc < 0 ? NULL : err) : 0;
+    int written = live_end(c->live, rc < 0 || closed < 0 ? NULL : err);
+    return rc < 0 ? rc : closed < 0 ? closed : written;
+}
+
+/* --- many --- */
+
+static int run_many(struct capture *c, const sigset_t *signals, struct err *err) {
+    int rc = announce(c, err);
+    if (rc == 0) {
+        serve(c, signals);
+        sessions_end_all(c, drain(c, signals));
+    }
+    return rc;
+}
+
+static int start(struct capture *c, struct err *err) {
+    const struct capture_options *o = c->o;
+    const struct journal_options jo = {.dir = o->journal_dir, .durable = o->durable};
+    int rc = pool_new(&c->pool, err);
+    rc = rc < 0 ? rc : journal_open(&jo, &c->journal, err);
     if (rc < 0) {
         return rc;
     }
-    gateway_set_default_session(g, s);
-    rc = announce(o, g, err);
-    int number = 0;
-    while (rc == 0 && sigwait(signals, &number) != 0) {
-    }
-    int closed = gateway_session_close(s, deadline_in_s(CAPTURE_DRAIN_S), err);
-    return rc < 0 ? rc : closed;
+    const struct gateway_options go = {
+        .journal = c->journal,
+        .host = o->host ? o->host : "127.0.0.1",
+        .port = o->port,
+        .keep_raw = o->keep_raw,
+        .workers = o->workers,
+        .on_request = capture_on_request,
+        .wants_body = capture_wants_body,
+        .on_call_end = o->trace ? on_call_end : NULL,
+        .hooks_arg = c,
+    };
+    rc = gateway_start(&go, &c->gateway, err);
+    return rc < 0 ? rc : upstreams_load(c, err);
 }
 
 int capture_run(const struct capture_options *o, struct err *err) {
-    struct journal *journal = NULL;
-    struct gateway *g = NULL;
+    struct capture c = {
+        .o = o, .started = clock_unix(), .judge = {.logprobs_processed = o->logprobs_processed}};
     sigset_t signals;
     block_signals(&signals);
-    const struct journal_options jo = {.dir = o->journal_dir, .durable = o->durable};
-    int rc = journal_open(&jo, &journal, err);
+    rand_hex(c.instance, sizeof c.instance / 2);
+    pthread_mutex_init(&c.mutex, NULL);
+    pthread_cond_init(&c.unused, NULL);
+    int rc = start(&c, err);
     if (rc == 0) {
-        const struct gateway_options go = {
-            .journal = journal,
-            .host = o->host ? o->host : "127.0.0.1",
-            .port = o->port,
-            .keep_raw = o->keep_raw,
-        };
-        rc = gateway_start(&go, &g, err);
+        rc = o->sessions ? run_many(&c, &signals, err) : run_single(&c, &signals, err);
     }
-    rc = rc < 0 ? rc : serve(o, g, &signals, err);
-    gateway_stop(g);
-    journal_close(journal);
+    c.ready = false;
+    if (c.gateway) {
+        (void)gateway_connections(c.gateway); /* A handler that saw it ready has ended now. */
+    }
+    pool_free(c.pool); /* Its answers need the loops. */
+    gateway_stop(c.gateway);
+    journal_close(c.journal);
+    pthread_cond_destroy(&c.unused);
+    pthread_mutex_destroy(&c.mutex);
     return rc;
 }

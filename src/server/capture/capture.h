@@ -13,17 +13,28 @@
  * that an admin opens and ends over HTTP.
  */
 struct capture_options {
-    const char *host; /* NULL: 127.0.0.1. */
-    uint16_t port;    /* 0: any; said on stdout. */
+    const char *host;      /* NULL: 127.0.0.1. */
+    uint16_t port;         /* 0: any; said on stdout. */
+    const char *unix_path; /* One session: listen there too. NULL: not. */
+    unsigned workers;      /* 0: 1. */
     const char *journal_dir;
     bool durable;
     bool keep_raw;
-    /* What a session has that does not say otherwise. Its name is set here. */
+    const char *trace; /* One session: each call's line is appended there. NULL: none. */
+    bool logprobs_processed;
+    const char *const *upstreams; /* NULL-ended; engines of one model. */
+    const char *upstream_file;    /* Their URLs, one a line, read again on SIGHUP. NULL: none. */
+    bool sessions;                /* Many, opened by an admin. */
+    bool openenv_sessions;        /* A session's id is its token. */
+    const char *key;              /* The admin's, or of one session the agent's. NULL: none. */
+    bool allow_anonymous;         /* Serve without a key, wherever it listens. */
+    double drain_s;               /* How long open calls may go on after a signal. */
+    /* What a session has that does not say otherwise. Name, token and upstream are set here. */
     struct gateway_session_options session;
 };
 
-/* Serves until SIGTERM or SIGINT, then lets open calls end. Prints one line to stdout when it
- * listens. The process's signals and standard output are its. */
+/* Serves until SIGTERM or SIGINT, then lets open calls end; a second one aborts them. Prints one
+ * line to stdout when it listens. The process's signals and standard output are its. */
 int capture_run(const struct capture_options *o, struct err *err) CHECK_RESULT;
 
 #endif
