@@ -163,13 +163,13 @@ def run_main(groups, full):
 
 
 def run_sanitized(name, option, wanted):
-    """The same programs under a sanitizer, in a build folder of their own."""
+    """Unit tests, and those of a suite of its name, under a sanitizer in a build folder of its own."""
     build = Build(f"build-{name}", f"-Db_sanitize={option}", "-Db_lundef=false")
     failed = build.configure()
     if failed:
         return [failed]
     tests = [t for t in build.tests()
-             if t["protocol"] == "tap" and "unit" in t["suite"] and LONG not in t["suite"]
+             if t["protocol"] == "tap" and t["suite"] & {"unit", name} and LONG not in t["suite"]
              and t["depends"] and wanted(t)]
     failed = build.make(build.targets_of(tests))
     if failed:

@@ -219,11 +219,8 @@ static void count_how(const struct call *c, struct gateway_stats *all) {
 
 /* Every call that began is counted once where it ended up. */
 static void count_end(struct call *c) {
-    struct gateway_session *s = c->session;
     struct gateway_stats *all = &c->worker->stats;
-    uint64_t tokens = capture_completion_tokens(&c->capture);
-    session_note_end(s, tokens);
-    all->completion_tokens += tokens;
+    all->completion_tokens += capture_completion_tokens(&c->capture);
     all->prompt_tokens += capture_prompt_tokens(&c->capture);
     count_how(c, all);
     if (c->is_stored) {
@@ -235,21 +232,28 @@ static void count_end(struct call *c) {
     }
 }
 
-static void conclude(struct call *c) {
+/* Before the agent sees the end: who waits for that reads the session's counts after it. */
+static void tell_session(struct call *c) {
     struct gateway_session *s = c->session;
     bool engine_failed = c->end == END_UPSTREAM_ABORT || c->end == END_ERROR ||
                          (c->status >= 502 && c->status <= 504);
+    if (c->is_models) {
+        return;
+    }
+    session_note_end(s, capture_completion_tokens(&c->capture));
+    if (c->end != END_CLIENT_ABORT && !c->journal_failed) {
+        session_note_answer(s, !engine_failed);
+        if (c->x) { /* It holds the body. */
+            session_note_body(s, c->agent_text, engine_failed || c->status >= 400);
+        }
+    }
+}
+
+static void conclude(struct call *c) {
     upstream_cancel(c->up);
     c->up = NULL;
     if (!c->is_models) {
         count_end(c);
-        if (c->end != END_CLIENT_ABORT && !c->journal_failed) {
-            session_note_answer(s, !engine_failed);
-            if (c->x) { /* It holds the body. */
-                bool failed = engine_failed || c->status >= 400;
-                session_note_body(s, c->agent_text, failed);
-            }
-        }
     }
     const struct gateway *g = c->worker->gateway;
     if (c->is_stored && g->on_call_end) {
@@ -283,10 +287,14 @@ void call_advance(struct call *c) {
             return;
         }
     }
+    bool is_over = c->is_ending && c->upstream_over;
+    if (is_over) {
+        tell_session(c);
+    }
     if (c->is_holding || c->is_ending) {
         send_held(c);
     }
-    if (c->is_ending && c->upstream_over) {
+    if (is_over) {
         conclude(c);
     } else if (c->is_ending && !c->awaits_end) {
         c->awaits_end = true;
