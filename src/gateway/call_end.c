@@ -50,6 +50,7 @@ static void get_facts(const struct call *c, bool tail_open, struct record_facts 
         .encoded = c->is_unreadable,
         .neutralised = c->rewrite.neutral,
         .policy_version = buf_sv(&c->use.target->policy_version),
+        .policy_changed = session_policy_changed(c->session, &c->use),
         .answer_too_big = c->answer_too_big,
     };
     if (c->status >= 400) {
@@ -232,6 +233,11 @@ static void count_end(struct call *c) {
     }
 }
 
+/* Agents take such an answer for a broken one, and ask again. */
+static bool ended_without_reason(const struct call *c) {
+    return c->mode == MODE_STREAM && c->capture.n_finished == 0;
+}
+
 /* Before the agent sees the end: who waits for that reads the session's counts after it. */
 static void tell_session(struct call *c) {
     struct gateway_session *s = c->session;
@@ -244,7 +250,8 @@ static void tell_session(struct call *c) {
     if (c->end != END_CLIENT_ABORT && !c->journal_failed) {
         session_note_answer(s, !engine_failed);
         if (c->x) { /* It holds the body. */
-            session_note_body(s, c->agent_text, engine_failed || c->status >= 400);
+            bool failed = engine_failed || c->status >= 400 || ended_without_reason(c);
+            session_note_body(s, c->agent_text, failed);
         }
     }
 }

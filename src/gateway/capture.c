@@ -109,6 +109,7 @@ static int add_row(struct capture *k, struct capture_choice *choice, const struc
     choice->n_rows++;
     if (!row->logprob_is_number) {
         choice->n_null_logps++;
+        choice->n_nonfinite_logps += row->logprob.n > 0 && strchr("NI-", row->logprob.p[0]) != NULL;
     } else if (is_zero(row->logprob)) {
         choice->n_zero_logps++;
     } else if (row->logprob.p[0] != '-') {
@@ -267,7 +268,7 @@ static void reset_choice(struct capture_choice *choice) {
     CHOICE_BUFS(CLEAR_)
     choice->n_tools = 0;
     choice->n_rows = choice->n_ids = choice->n_row_ids = choice->n_null_logps = 0;
-    choice->n_positive_logps = choice->n_zero_logps = 0;
+    choice->n_positive_logps = choice->n_zero_logps = choice->n_nonfinite_logps = 0;
     choice->seen = choice->has_content = choice->has_function_call = false;
 }
 

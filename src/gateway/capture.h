@@ -29,6 +29,7 @@ struct capture_tool {
     struct buf type;
     struct buf name;
     struct buf arguments;
+    bool joins_two; /* Another id came under the same number. */
 };
 
 struct capture_choice {
@@ -54,7 +55,8 @@ struct capture_choice {
     size_t n_rows;
     size_t n_ids;
     size_t n_row_ids;
-    size_t n_null_logps; /* Missing, null or not finite. */
+    size_t n_null_logps;      /* Missing, null or not finite; */
+    size_t n_nonfinite_logps; /* of those: NaN, an infinity. */
     size_t n_positive_logps;
     size_t n_zero_logps; /* Exactly. */
 };

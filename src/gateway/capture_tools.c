@@ -111,6 +111,8 @@ static int add_fragment(struct capture *k, struct capture_choice *choice,
     }
     if (tool->id.len == 0) {
         rc = add(k, &tool->id, f->id);
+    } else if (f->id.n > 0 && !sv_eq(buf_sv(&tool->id), f->id)) {
+        tool->joins_two = true;
     }
     if (rc == 0 && tool->type.len == 0) {
         rc = add(k, &tool->type, f->type);

@@ -21,19 +21,39 @@ static bool is_misaligned(const struct capture_choice *choice) {
     return n > 0 && choice->n_rows > 0 && (n != choice->n_rows || !ids_agree(choice));
 }
 
-static bool usage_differs(const struct capture *k) {
-    uint64_t said;
+static uint64_t count_ids(const struct capture *k) {
     uint64_t have = 0;
-    if (!capture_usage_tokens(k, &said)) {
-        return false;
-    }
     for (size_t i = 0; i < k->n_choices; i++) {
         size_t n;
         (void)capture_ids(&k->choices[i], &n);
         have += n;
     }
-    /* Without ids there is nothing to compare. llama.cpp gives no row for the stop token. */
-    return have > 0 && have != said && !(k->has_row_ids_from_engine && have + k->n_choices >= said);
+    return have;
+}
+
+/* llama.cpp tells nothing of the token that ended an answer, but counts it. */
+static bool lacks_stop_token(const struct capture *k) {
+    uint64_t said;
+    return k->has_row_ids_from_engine && k->n_finished > 0 && capture_usage_tokens(k, &said) &&
+           said == count_ids(k) + k->n_finished;
+}
+
+static bool usage_differs(const struct capture *k) {
+    uint64_t said;
+    uint64_t have = count_ids(k);
+    /* Without ids there is nothing to compare. */
+    return have > 0 && capture_usage_tokens(k, &said) && have != said && !lacks_stop_token(k);
+}
+
+/* Calls number themselves 0, 1, 2 ..., or, in a whole answer, not at all. */
+static bool has_odd_index(const struct capture_choice *c) {
+    for (size_t i = 0; i < c->n_tools; i++) {
+        long long index = c->tools[i].index;
+        if (c->tools[i].joins_two || (index >= 0 && index != (long long)i)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool is_empty(const struct capture_choice *c) {
@@ -57,11 +77,15 @@ int evidence_put(const struct capture *k, const struct record_facts *f, struct b
         {!failed && n_ids == 0, "no_sampled_ids"},
         {!failed && choice->n_rows == 0, "no_logprobs"},
         {is_misaligned(choice), "logprob_misalign"},
-        {choice->n_null_logps > 0, "null_logprob"},
+        {choice->n_null_logps > choice->n_nonfinite_logps, "null_logprob"},
+        {choice->n_nonfinite_logps > 0, "nonfinite_logprob"},
         {choice->n_positive_logps > 0, "positive_logprob"},
         {choice->n_rows >= EVIDENCE_ZEROS_MIN && choice->n_zero_logps == choice->n_rows,
          "zero_logprobs"},
         {usage_differs(k), "usage_mismatch"},
+        {lacks_stop_token(k), "stop_token_absent"},
+        {k->n_choices > 1, "several_choices"},
+        {has_odd_index(choice), "tool_index"},
         {sv_eq(buf_sv(&choice->finish_reason), SV("\"length\"")), "truncated_turn"},
         {f->end == END_COMPLETE && k->n_choices > 0 && is_empty(choice), "empty_completion"},
         {!failed && choice->finish_reason.len == 0, "no_finish_reason"},
@@ -70,6 +94,7 @@ int evidence_put(const struct capture *k, const struct record_facts *f, struct b
         {k->over_limit || f->answer_too_big, "capture_limit"},
         {f->encoded, "encoded_answer"},
         {f->neutralised, "sampling_neutralised"},
+        {f->policy_changed, "policy_changed"},
     };
     int rc = 0;
     bool first = true;

@@ -169,6 +169,7 @@ struct gateway_session_stats {
     uint64_t completion_tokens; /* As usage or the ids say. */
     uint64_t failed_calls;      /* Those that the engine did not answer. */
     unsigned calls_open;
+    uint64_t loop_refusals;   /* Requests that the loop breaker refused; they are no calls. */
     unsigned failed_in_a_row; /* Calls the engine did not answer, up to now. */
     double failing_for_s;     /* Since the first of them. */
     bool capture_fault;       /* The journal refused a record. */

@@ -24,8 +24,9 @@ struct record_facts {
     struct sv upstream_error; /* Raw text; empty: none. */
     const char *engine;       /* NULL: not known. */
     bool tail_open;
-    bool encoded;     /* The engine encoded its answer, and it could not be decoded. */
-    bool neutralised; /* Truncation and penalties were switched off. */
+    bool encoded;        /* The engine encoded its answer, and it could not be decoded. */
+    bool neutralised;    /* Truncation and penalties were switched off. */
+    bool policy_changed; /* The session's policy is another than at the call's beginning. */
     struct sv
         policy_version;  /* Of the session; a JSON value. The engine's own word is preferred. */
     bool answer_too_big; /* A whole answer that was passed on unread. */

@@ -102,6 +102,13 @@ void session_leave(struct gateway_session *s, struct session_use *use) {
     pthread_mutex_unlock(&s->lock);
 }
 
+bool session_policy_changed(struct gateway_session *s, const struct session_use *use) {
+    pthread_mutex_lock(&s->lock);
+    bool changed = !sv_eq(buf_sv(&s->target->policy_version), buf_sv(&use->target->policy_version));
+    pthread_mutex_unlock(&s->lock);
+    return changed;
+}
+
 bool session_switch(struct gateway_session *s, struct session_use *use) {
     struct endpoint *old = use->endpoint;
     if (use->endpoints->n < 2) {
@@ -172,6 +179,7 @@ void session_remember(struct gateway_session *s, struct sv model, bool stream, b
 bool session_is_broken(struct gateway_session *s, struct sv body) {
     pthread_mutex_lock(&s->lock);
     bool broken = breaker_is_open(&s->breaker, body, clock_ms());
+    s->stats.loop_refusals += broken;
     pthread_mutex_unlock(&s->lock);
     return broken;
 }

@@ -113,6 +113,9 @@ struct session_use {
 int session_enter(struct gateway_session *s, struct session_use *use, struct err *err) CHECK_RESULT;
 void session_leave(struct gateway_session *s, struct session_use *use);
 
+/* The policy's version is another than at the call's beginning. */
+bool session_policy_changed(struct gateway_session *s, const struct session_use *use);
+
 /* The place refused the connection: the call goes on with another, or false: there is none. */
 bool session_switch(struct gateway_session *s, struct session_use *use);
 
@@ -123,7 +126,7 @@ enum capture_level session_level(struct gateway_session *s, const struct session
 void session_remember(struct gateway_session *s, struct sv model, bool stream, bool tools,
                       enum capture_level level);
 
-/* The body failed as often as it may. */
+/* The body failed as often as it may: it is refused, and counted. */
 bool session_is_broken(struct gateway_session *s, struct sv body);
 void session_note_body(struct gateway_session *s, struct sv body, bool failed);
 

@@ -4,6 +4,11 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_loose.h"
+#include "base/mem.h"
+#include "train/finding.h"
+#include "train/pairing.h"
+#include "train/sampling.h"
 #include "train/tokens.h"
 
 static struct sv head_text(const json_t *head, const char *field) {
@@ -14,7 +19,8 @@ static bool has(const struct trace_judgement *j, const char *code) {
     size_t i;
     json_t *one;
     json_array_foreach(j->findings, i, one) {
-        if (strcmp(json_string_value(one), code) == 0) {
+        const char *have = json_string_value(one);
+        if (have && strcmp(have, code) == 0) {
             return true;
         }
     }
@@ -31,89 +37,197 @@ static int find(struct trace_judgement *j, const char *code, struct err *err) {
     return 0;
 }
 
-static enum agent_call kind_of(const struct judge *judge, const struct trace_call *call) {
-    if (!judge->agent || !judge->agent->classify) {
-        return AGENT_CALL_MAIN;
+/* The request as it went out, else as the agent sent it; NULL: bytes that only the engine
+ * understood. */
+static json_t *request_of(const struct trace_call *call) {
+    static const char *const words[] = {"messages", "tools", "n", "include_reasoning", NULL};
+    struct sv text = call->request.n > 0 ? call->request : call->agent_request;
+    json_t *request = text.n > 0 ? json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL) : NULL;
+    if (request || text.n == 0) {
+        return request;
     }
-    struct sv text = call->agent_request.n > 0 ? call->agent_request : call->request;
-    AUTO_JSON json_t *request = json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL);
-    if (!request) {
-        return AGENT_CALL_MAIN; /* Bytes that only the engine understood are still the agent's. */
+    /* Tools' output may hold what jansson does not. */
+    request = json_loose(text, words);
+    AUTO_JSON json_t *sampling = request ? json_loose(text, sampling_fields) : NULL;
+    if (sampling) {
+        (void)json_object_update_missing(request, sampling); /* What is absent is not neutral. */
+    }
+    return request;
+}
+
+static enum agent_call kind_of(const struct judge *judge, const struct trace_call *call,
+                               const json_t *request) {
+    if (!judge->agent || !judge->agent->classify || !request) {
+        return AGENT_CALL_MAIN;
     }
     return judge->agent->classify(request, head_text(call->intent, "agent_session"),
                                   head_text(call->intent, "agent_parent"));
 }
 
-/* Answers whose end the agent did not wait for led to nothing: it asked again, or was stopped. */
-static bool was_abandoned(const struct trace_call *call) {
-    return sv_eq(head_text(call->result, "end"), SV("client_abort")) &&
-           head_text(call->result, "finish_reason").n == 0;
+/* An answer that broke off, failed or said no reason for its end led to nothing: the agent asked
+ * again, or was stopped. One whose choice had ended when the agent left had all that matters. */
+static bool led_to_nothing(const struct trace_call *call, const struct trace_judgement *j) {
+    struct sv end = head_text(call->result, "end");
+    bool has_reason = head_text(call->result, "finish_reason").n > 0;
+    if (end.n == 0) {
+        return false; /* Still under way, as far as is known. */
+    }
+    if (sv_eq(end, SV("complete"))) {
+        return !has_reason || has(j, "no_choices") || has(j, "upstream_error_event");
+    }
+    return !sv_eq(end, SV("client_abort")) || !has_reason;
 }
 
 static int judge_role(const struct judge *judge, const struct trace_call *call,
-                      struct trace_judgement *out, struct err *err) {
-    enum agent_call kind = kind_of(judge, call);
+                      const json_t *request, struct trace_judgement *out, struct err *err) {
+    static const char *const codes[] = {[AGENT_CALL_TITLE] = "title",
+                                        [AGENT_CALL_SUMMARY] = "summary",
+                                        [AGENT_CALL_SUBAGENT] = "subagent"};
+    enum agent_call kind = kind_of(judge, call, request);
     out->role = kind == AGENT_CALL_TITLE || kind == AGENT_CALL_SUMMARY ? "auxiliary" : "agent";
-    if (was_abandoned(call)) {
+    int r = kind == AGENT_CALL_MAIN ? 0 : find(out, codes[kind], err);
+    if (r == 0 && led_to_nothing(call, out)) {
         out->role = "discarded";
-        return find(out, "abandoned", err);
+        if (sv_eq(head_text(call->result, "end"), SV("client_abort"))) {
+            r = find(out, "abandoned", err);
+        }
     }
-    return kind == AGENT_CALL_SUBAGENT ? find(out, "subagent", err) : 0;
+    return r;
 }
 
-/* What was recorded is not all that the engine said. */
-static bool is_evidence_partial(const struct trace_judgement *j) {
-    static const char *const codes[] = {"capture_limit",   "encoded_answer",       "head_invalid",
-                                        "part_invalid",    "record_damaged",       "tail_missing",
-                                        "unparsed_events", "upstream_error_event", "zero_logprobs"};
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-        if (has(j, codes[i])) {
+struct rule {
+    bool broken;
+    const char *code;
+};
+
+static int apply(const struct rule *rules, size_t n, struct trace_judgement *out, struct err *err) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        r = rules[i].broken ? find(out, rules[i].code, err) : 0;
+    }
+    return r;
+}
+
+static bool usage_differs(const struct tokens *t, const struct trace_judgement *out) {
+    /* Where more than the first choice, or no stop token, is told, only the gateway could count. */
+    return t->ids > 0 && t->usage_ids >= 0 && (long long)t->ids != t->usage_ids &&
+           !has(out, "several_choices") && !has(out, "stop_token_absent");
+}
+
+/* What the engine gave, by number and by value. */
+static int judge_tokens(const struct trace_call *call, const struct tokens *t,
+                        const struct pairing *p, struct trace_judgement *out, struct err *err) {
+    bool complete = sv_eq(head_text(call->result, "end"), SV("complete"));
+    bool many = usage_differs(t, out);
+    const struct rule rules[] = {
+        {!complete, "not_complete"},
+        {complete && head_text(call->result, "finish_reason").n == 0, "no_finish_reason"},
+        {complete && t->prompt_ids == 0, "no_prompt_ids"},
+        {complete && t->ids == 0, "no_sampled_ids"},
+        {complete && t->logps == 0 && !t->nonfinite_logp, "no_logprobs"},
+        {t->bad_ids, "bad_token_id"},
+        {t->ids > 0 && t->logps > 0 && t->ids != t->logps, "logprob_misalign"},
+        {p->id_differs, "logprob_misalign"},
+        {t->ids > 0 && (t->ids < t->logps || (many && (long long)t->ids < t->usage_ids)),
+         "ids_incomplete"},
+        {t->logps > 0 && t->logps < t->ids, "logprobs_incomplete"},
+        {p->contradicted, "logprob_contradicted"},
+        {p->texts_shifted, "id_text_mismatch"},
+        {t->null_logp && !has(out, "nonfinite_logprob"), "null_logprob"},
+        {t->nonfinite_logp, "nonfinite_logprob"},
+        {t->floored_logp, "floored_logprob"},
+        {t->positive_logp, "positive_logprob"},
+        {t->zeros > 0 && !has(out, "zero_logprobs"), "certain_tokens"},
+        {many, "usage_mismatch"},
+        {t->prompt_ids > 0 && t->usage_prompt >= 0 && (long long)t->prompt_ids != t->usage_prompt,
+         "prompt_usage_mismatch"},
+        {complete && t->ids > 0 && t->usage_ids < 0, "no_usage"},
+        {complete && p->text_differs, "text_mismatch"},
+    };
+    return apply(rules, ARRAY_LEN(rules), out, err);
+}
+
+/* How it was sampled. */
+static int judge_sampling(const struct judge *judge, const struct trace_call *call,
+                          const struct tokens *t, const json_t *request,
+                          struct trace_judgement *out, struct err *err) {
+    const json_t *sent =
+        request ? request : json_object_get(json_object_get(call->intent, "sampling"), "sent");
+    const json_t *n = json_object_get(sent, "n");
+    bool raw = t->logps > 0 && !judge->logprobs_processed && !sampling_is_neutral(sent);
+    const struct rule rules[] = {
+        {raw, "raw_logprobs"},
+        {sampling_is_greedy(sent), "greedy_sampling"},
+        {sampling_is_constrained(sent), "constrained_decoding"},
+        {judge->logprobs_processed && sampling_is_biased(sent), "biased_sampling"},
+        {json_is_integer(n) && json_integer_value(n) > 1, "several_choices"},
+        {json_is_false(json_object_get(sent, "include_reasoning")), "reasoning_hidden"},
+    };
+    return apply(rules, ARRAY_LEN(rules), out, err);
+}
+
+/* The tool calls of the answer, as the agent got them. */
+static int judge_calls(const json_t *response, struct trace_judgement *out, struct err *err) {
+    const json_t *choice = json_array_get(json_object_get(response, "choices"), 0);
+    const json_t *calls = json_object_get(json_object_get(choice, "message"), "tool_calls");
+    bool nameless = false;
+    bool invalid = false;
+    size_t i;
+    json_t *call;
+    json_array_foreach(calls, i, call) {
+        const json_t *function = json_object_get(call, "function");
+        const char *text = json_string_value(json_object_get(function, "arguments"));
+        AUTO_JSON json_t *arguments = text ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
+        nameless = nameless || json_string_length(json_object_get(call, "id")) == 0 ||
+                   json_string_length(json_object_get(function, "name")) == 0;
+        invalid = invalid || (text && *text && !json_is_object(arguments));
+    }
+    const struct rule rules[] = {
+        {nameless, "tool_call_no_id"},
+        {invalid, "tool_arguments_invalid"},
+    };
+    return apply(rules, ARRAY_LEN(rules), out, err);
+}
+
+static int judge_finish(const struct trace_call *call, struct trace_judgement *out,
+                        struct err *err) {
+    struct sv finish = head_text(call->result, "finish_reason");
+    const struct rule rules[] = {
+        {sv_eq(finish, SV("length")), "truncated_turn"},
+        {sv_eq(finish, SV("abort")) || sv_eq(finish, SV("error")), "engine_abort"},
+        {sv_eq(finish, SV("content_filter")), "content_filtered"},
+    };
+    return apply(rules, ARRAY_LEN(rules), out, err);
+}
+
+static bool has_fatal(const struct trace_judgement *j) {
+    size_t i;
+    json_t *one;
+    json_array_foreach(j->findings, i, one) {
+        const char *code = json_string_value(one);
+        if (!code || finding_is_fatal(code)) {
             return true;
         }
     }
     return false;
 }
 
-/* One row a rule: a call that breaks any of them is not trainable, and the code says why. */
-static int judge_tokens(const struct judge *judge, const struct trace_call *call,
-                        struct trace_judgement *out, struct err *err) {
-    struct tokens t;
-    tokens_of(call, &t);
-    const json_t *sent = json_object_get(json_object_get(call->intent, "sampling"), "sent");
-    bool complete = sv_eq(head_text(call->result, "end"), SV("complete"));
-    const struct {
-        bool broken;
-        const char *code;
-    } rules[] = {
-        {!complete, "not_complete"},
-        {complete && t.prompt_ids == 0, "no_prompt_ids"},
-        {complete && t.ids == 0, "no_sampled_ids"},
-        {complete && t.logps == 0, "no_logprobs"},
-        {t.bad_ids, "bad_token_id"},
-        {t.ids > 0 && t.logps > 0 && t.ids != t.logps, "logprob_misalign"},
-        {t.null_logp, "null_logprob"},
-        {t.positive_logp, "positive_logprob"},
-        {t.ids > 0 && t.usage_ids >= 0 && (long long)t.ids != t.usage_ids, "usage_mismatch"},
-        {t.logps > 0 && !judge->logprobs_processed && !sampling_is_neutral(sent), "raw_logprobs"},
-    };
-    out->trainable = strcmp(out->role, "agent") == 0 && !is_evidence_partial(out);
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if (rules[i].broken) {
-            out->trainable = 0;
-            int r = find(out, rules[i].code, err);
-            if (r < 0) {
-                return r;
-            }
-        }
-    }
-    return sv_eq(head_text(call->result, "finish_reason"), SV("length"))
-               ? find(out, "truncated_turn", err)
-               : 0;
-}
-
 int judge_call(void *arg, const struct trace_call *call, struct trace_judgement *judgement,
                struct err *err) {
+    static const char *const words[] = {"choices", NULL};
     const struct judge *judge = arg;
-    int r = judge_role(judge, call, judgement, err);
-    return r < 0 ? r : judge_tokens(judge, call, judgement, err);
+    struct tokens t;
+    struct pairing p;
+    AUTO_JSON json_t *request = request_of(call);
+    AUTO_JSON json_t *response = call->response.n > 0 ? json_loose(call->response, words) : NULL;
+    tokens_of(call, &t);
+    int r = pairing_of(call, response, &p, err);
+    r = r < 0 ? r : judge_role(judge, call, request, judgement, err);
+    /* Before the tokens, since it says how they are to be counted. */
+    r = r < 0 ? r : judge_sampling(judge, call, &t, request, judgement, err);
+    r = r < 0 ? r : judge_tokens(call, &t, &p, judgement, err);
+    r = r < 0 ? r : judge_calls(response, judgement, err);
+    r = r < 0 ? r : judge_finish(call, judgement, err);
+    judgement->trainable = strcmp(judgement->role, "agent") == 0 && !has_fatal(judgement);
+    return r;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/tokens.h"
 
-#include <string.h>
-
 #include "base/json.h"
 
 static json_t *parse(struct sv text) {
@@ -14,6 +12,8 @@ static size_t count_ids(struct sv text, bool *bad) {
     AUTO_JSON json_t *array = parse(text);
     size_t i;
     json_t *id;
+    *bad = *bad || (text.n > 0 && !array); /* Valid JSON, as all that is recorded: a number that
+                                              no integer holds. */
     json_array_foreach(array, i, id) {
         *bad = *bad || !json_is_integer(id) || json_integer_value(id) < 0;
     }
@@ -24,56 +24,28 @@ static void count_logps(struct sv text, struct tokens *out) {
     AUTO_JSON json_t *array = parse(text);
     size_t i;
     json_t *logp;
+    out->nonfinite_logp = text.n > 0 && !array;
     json_array_foreach(array, i, logp) {
+        double value = json_number_value(logp);
         out->null_logp = out->null_logp || !json_is_number(logp);
-        out->positive_logp = out->positive_logp || json_number_value(logp) > 0;
+        out->positive_logp = out->positive_logp || value > 0;
+        out->floored_logp = out->floored_logp || value <= TOKENS_LOGP_FLOOR;
+        out->zeros += json_is_number(logp) && value == 0;
     }
     out->logps = json_array_size(array);
 }
 
+static long long said(const json_t *usage, const char *field) {
+    const json_t *number = json_object_get(usage, field);
+    return json_is_integer(number) ? json_integer_value(number) : -1;
+}
+
 void tokens_of(const struct trace_call *call, struct tokens *out) {
-    *out = (struct tokens){.usage_ids = -1};
+    *out = (struct tokens){0};
     out->prompt_ids = count_ids(call->prompt_token_ids, &out->bad_ids);
     out->ids = count_ids(call->completion_token_ids, &out->bad_ids);
     count_logps(call->per_token_logps, out);
     AUTO_JSON json_t *usage = parse(call->usage);
-    const json_t *said = json_object_get(usage, "completion_tokens");
-    if (json_is_integer(said)) {
-        out->usage_ids = json_integer_value(said);
-    }
-}
-
-bool sampling_is_neutral(const json_t *sent) {
-    /* By vLLM's, SGLang's and llama.cpp's names. Temperature must be said: a model's own
-     * generation settings may hold another. The others too, where those settings often do. */
-    static const struct {
-        const char *field;
-        double neutral;
-        double also; /* A second spelling of "off". */
-        bool must_be_said;
-    } fields[] = {
-        {"temperature", 1, 1, true},
-        {"top_p", 1, 1, true},
-        {"top_k", -1, 0, true},
-        {"min_p", 0, 0, false},
-        {"typical_p", 1, 1, false},
-        {"frequency_penalty", 0, 0, false},
-        {"presence_penalty", 0, 0, false},
-        {"repetition_penalty", 1, 1, false},
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        const json_t *value = json_object_get(sent, fields[i].field);
-        if (!value || json_is_null(value)) {
-            if (fields[i].must_be_said) {
-                return false;
-            }
-            continue;
-        }
-        double number = json_number_value(value);
-        if (!json_is_number(value) || (number != fields[i].neutral && number != fields[i].also)) {
-            return false;
-        }
-    }
-    const json_t *bias = json_object_get(sent, "logit_bias");
-    return !bias || json_is_null(bias) || json_object_size(bias) == 0;
+    out->usage_ids = said(usage, "completion_tokens");
+    out->usage_prompt = said(usage, "prompt_tokens");
 }

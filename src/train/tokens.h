@@ -2,28 +2,29 @@
 #ifndef SNAFFLE_TRAIN_TOKENS_H
 #define SNAFFLE_TRAIN_TOKENS_H
 
-#include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "journal/trace.h"
 
-/* The sampled tokens of one call, as the engine told them. */
+/* Engines write this, or less, where they have no log-probability (vLLM, for minus infinity). */
+#define TOKENS_LOGP_FLOOR (-9999.0)
+
+/* The sampled tokens of one call, as the engine told them: numbers and the faults of values. */
 struct tokens {
     size_t prompt_ids;
     size_t ids;
     size_t logps;
-    bool bad_ids;        /* Something in the ids that is no whole number from 0 up. */
-    bool null_logp;      /* Something in the log-probabilities that is no number. */
-    bool positive_logp;  /* One above 0: no probability. */
-    long long usage_ids; /* usage.completion_tokens; -1: not said. */
+    size_t zeros;           /* Log-probabilities that are exactly 0. */
+    bool bad_ids;           /* Something in the ids that is no whole number from 0 up. */
+    bool null_logp;         /* Something in the log-probabilities that is no number. */
+    bool nonfinite_logp;    /* One that no double holds. */
+    bool floored_logp;      /* One at the floor or below. */
+    bool positive_logp;     /* One above 0: no probability. */
+    long long usage_ids;    /* usage.completion_tokens; -1: not said. */
+    long long usage_prompt; /* usage.prompt_tokens; likewise. */
 };
 
 void tokens_of(const struct trace_call *call, struct tokens *out);
-
-/* Whether the sampling fields that went out leave the distribution as the model gave it, so that
- * log-probabilities before and after sampling are the same. A field that is not there leaves it to
- * the engine, whose default is not known: not neutral but for those whose default is neutral
- * everywhere. `sent` may be NULL. */
-bool sampling_is_neutral(const json_t *sent);
 
 #endif

@@ -150,7 +150,7 @@ static void findings_name_what_does_not_agree(void **state) {
                 "\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":null},{\"token\":\"b\","
                 "\"logprob\":NaN},{\"logprob\":0.1},{\"logprob\":1e-3}]}") ",\"prompt_token_ids\":["
                                                                            "1]}",
-         "\"null_logprob\",\"positive_logprob\""},
+         "\"null_logprob\",\"nonfinite_logprob\",\"positive_logprob\""},
         {CHOICE("\"delta\":{},\"token_ids\":[5],\"logprobs\":{\"content\":[{\"token\":\"a\","
                 "\"logprob\":-1}]}") ",\"prompt_token_ids\":[1]}",
          "\"empty_completion\",\"no_finish_reason\""},
@@ -162,6 +162,94 @@ static void findings_name_what_does_not_agree(void **state) {
         assert_findings(&k, END_COMPLETE, rows[i].findings);
         capture_deinit(&k);
     }
+}
+
+static void assert_has(const struct capture *k, const char *code, bool want) {
+    AUTO_BUF struct buf out = {0};
+    const struct record_facts f = {.end = END_COMPLETE};
+    assert_int_equal(evidence_put(k, &f, &out), 0);
+    if ((strstr(buf_cstr(&out), code) != NULL) != want) {
+        fail_msg("%s: %s", code, buf_cstr(&out));
+    }
+}
+
+#define TOOL(fields) "{\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{" fields "}]}}]}"
+
+static void tool_calls_with_wrong_numbers_are_told(void **state) {
+    static const struct {
+        const char *chunks[3];
+        bool odd;
+    } rows[] = {
+        {{TOOL("\"index\":0,\"id\":\"a\""), TOOL("\"index\":0"), TOOL("\"index\":1,\"id\":\"b\"")},
+         false},
+        {{TOOL("\"index\":0,\"id\":\"a\""), TOOL("\"index\":0,\"id\":\"a\"")}, false},
+        {{TOOL("\"id\":\"a\""), TOOL("\"id\":\"b\"")}, false}, /* None: as whole answers are. */
+        {{TOOL("\"index\":1,\"id\":\"a\"")}, true},            /* Begins at 1. */
+        {{TOOL("\"index\":0,\"id\":\"a\""), TOOL("\"index\":2,\"id\":\"b\"")}, true}, /* A gap. */
+        {{TOOL("\"index\":0,\"id\":\"a\""), TOOL("\"index\":0,\"id\":\"b\"")}, true}, /* Merged. */
+        {{TOOL("\"index\":1,\"id\":\"a\""), TOOL("\"index\":0,\"id\":\"b\"")}, true}, /* Turned. */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct capture k = {0};
+        for (size_t j = 0; j < 3 && rows[i].chunks[j]; j++) {
+            feed(&k, rows[i].chunks[j]);
+        }
+        assert_has(&k, "\"tool_index\"", rows[i].odd);
+        capture_deinit(&k);
+    }
+}
+
+#define ENDED(n)                                                                                   \
+    "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\","         \
+    "\"logprobs\":{\"content\":[{\"id\":5,\"token\":\"a\",\"logprob\":-1}]}}],\"usage\":{"         \
+    "\"completion_tokens\":" n "}}"
+
+static void a_stop_token_that_is_counted_but_not_told_is_no_mismatch(void **state) {
+    struct capture k = {0};
+    (void)state;
+    feed(&k, ENDED("2"));
+    assert_has(&k, "\"stop_token_absent\"", true);
+    assert_has(&k, "\"usage_mismatch\"", false);
+    capture_reset(&k);
+    feed(&k, ENDED("1"));
+    assert_has(&k, "\"stop_token_absent\"", false);
+    assert_has(&k, "\"usage_mismatch\"", false);
+    capture_reset(&k);
+    feed(&k, ENDED("3"));
+    assert_has(&k, "\"stop_token_absent\"", false);
+    assert_has(&k, "\"usage_mismatch\"", true);
+    capture_deinit(&k);
+}
+
+static void each_value_that_is_no_number_is_told_from_one_that_is_missing(void **state) {
+    static const struct {
+        const char *value;
+        bool nonfinite, null;
+    } rows[] = {{"NaN", true, false},  {"Infinity", true, false}, {"-Infinity", true, false},
+                {"null", false, true}, {"\"-1\"", false, true},   {"-0.5", false, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct capture k = {0};
+        AUTO_BUF struct buf text = {0};
+        assert_int_equal(buf_addf(&text,
+                                  "{\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":{"
+                                  "\"content\":[{\"token\":\"a\",\"logprob\":%s}]}}]}",
+                                  rows[i].value),
+                         0);
+        feed(&k, buf_cstr(&text));
+        assert_has(&k, "\"nonfinite_logprob\"", rows[i].nonfinite);
+        assert_has(&k, "\"null_logprob\"", rows[i].null);
+        capture_deinit(&k);
+    }
+}
+
+static void more_than_one_choice_is_told(void **state) {
+    struct capture k = {0};
+    (void)state;
+    feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{}},{\"index\":1,\"delta\":{}}]}");
+    assert_has(&k, "\"several_choices\"", true);
+    capture_deinit(&k);
 }
 
 static void rows_that_are_not_finite_stay_valid_json(void **state) {
@@ -186,6 +274,10 @@ int main(void) {
         cmocka_unit_test(texts_join_in_the_engine_s_spelling),
         cmocka_unit_test(ids_come_from_lists_else_from_the_rows),
         cmocka_unit_test(findings_name_what_does_not_agree),
+        cmocka_unit_test(tool_calls_with_wrong_numbers_are_told),
+        cmocka_unit_test(a_stop_token_that_is_counted_but_not_told_is_no_mismatch),
+        cmocka_unit_test(each_value_that_is_no_number_is_told_from_one_that_is_missing),
+        cmocka_unit_test(more_than_one_choice_is_told),
         cmocka_unit_test(rows_that_are_not_finite_stay_valid_json),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

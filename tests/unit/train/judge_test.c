@@ -4,46 +4,49 @@
 #include "base/json.h"
 #include "tests/testing.h"
 
-/* Title calls have no tools; whatever has a parent is a sub-agent's. */
+/* Title calls have no tools and no messages, summaries have messages; whatever has a parent is a
+ * sub-agent's. */
 static enum agent_call classify(const json_t *request, struct sv session, struct sv parent) {
     (void)session;
     if (parent.n > 0) {
         return AGENT_CALL_SUBAGENT;
     }
-    return json_object_get(request, "tools") ? AGENT_CALL_MAIN : AGENT_CALL_TITLE;
+    if (json_object_get(request, "tools")) {
+        return AGENT_CALL_MAIN;
+    }
+    return json_array_size(json_object_get(request, "messages")) > 0 ? AGENT_CALL_SUMMARY
+                                                                     : AGENT_CALL_TITLE;
 }
 
 static const struct agent agent = {.name = "test", .classify = classify};
 
-#define NEUTRAL "{\"temperature\":1,\"top_p\":1,\"top_k\":-1}"
+#define NEUTRAL "\"temperature\":1,\"top_p\":1,\"top_k\":-1"
+#define ASKED(sampling) "{\"tools\":[{}]," sampling "}"
 
 struct call {
     const char *request;
     const char *parent;
     const char *end;
     const char *finish_reason; /* NULL: null. */
-    const char *sampling;
     const char *prompt_ids, *ids, *logps, *usage;
+    const char *rows, *response;
     const char *evidence; /* A finding that was there before. */
 };
 
 static const struct call good = {
-    .request = "{\"tools\":[{}]}",
+    .request = ASKED(NEUTRAL),
     .end = "complete",
     .finish_reason = "stop",
-    .sampling = NEUTRAL,
     .prompt_ids = "[1,2]",
     .ids = "[7,8]",
-    .logps = "[-0.5,0]",
-    .usage = "{\"completion_tokens\":2}",
+    .logps = "[-0.5,-0.1]",
+    .usage = "{\"prompt_tokens\":2,\"completion_tokens\":2}",
 };
 
 /* "role trainable code code ...". */
 static char *judged(const struct call *c, bool processed) {
-    json_t *intent = json_pack("{s:{s:o}, s:s?}", "sampling", "sent",
-                               c->sampling ? json_loads(c->sampling, 0, NULL) : json_null(),
-                               "agent_parent", c->parent);
-    json_t *result = json_pack("{s:s, s:s?}", "end", c->end, "finish_reason", c->finish_reason);
+    json_t *intent = json_pack("{s:s?}", "agent_parent", c->parent);
+    json_t *result = json_pack("{s:s?, s:s?}", "end", c->end, "finish_reason", c->finish_reason);
     struct trace_call call = {
         .intent = intent,
         .result = result,
@@ -52,6 +55,8 @@ static char *judged(const struct call *c, bool processed) {
         .completion_token_ids = sv_from(c->ids),
         .per_token_logps = sv_from(c->logps),
         .usage = sv_from(c->usage),
+        .logprobs = sv_from(c->rows),
+        .response = sv_from(c->response),
     };
     struct judge judge = {.agent = &agent, .logprobs_processed = processed};
     struct trace_judgement j = {.role = "agent", .trainable = -1, .findings = json_array()};
@@ -87,8 +92,10 @@ static void a_whole_call_of_the_agent_is_trainable(void **state) {
 static void calls_for_a_title_are_auxiliary_and_not_trained(void **state) {
     (void)state;
     struct call c = good;
-    c.request = "{\"messages\":[]}";
-    assert_judged(&c, false, "auxiliary 0");
+    c.request = "{\"messages\":[]," NEUTRAL "}";
+    assert_judged(&c, false, "auxiliary 0 title");
+    c.request = "{\"messages\":[\"sum up\"]," NEUTRAL "}";
+    assert_judged(&c, false, "auxiliary 0 summary");
     c = good;
     c.parent = "ses_1";
     assert_judged(&c, false, "agent 1 subagent");
@@ -104,6 +111,26 @@ static void an_answer_the_agent_did_not_wait_for_is_discarded(void **state) {
     assert_judged(&c, false, "agent 0 not_complete");
 }
 
+static void an_answer_that_failed_is_discarded_and_one_under_way_is_not(void **state) {
+    (void)state;
+    struct call c = good;
+    c.end = "upstream_abort";
+    assert_judged(&c, false, "discarded 0 not_complete");
+    c.end = "error";
+    c.finish_reason = c.prompt_ids = c.ids = c.logps = c.usage = NULL;
+    assert_judged(&c, false, "discarded 0 not_complete");
+    c.end = NULL;
+    assert_judged(&c, false, "agent 0 not_complete");
+    c = good;
+    c.finish_reason = NULL; /* Agents ask again. */
+    assert_judged(&c, false, "discarded 0 no_finish_reason");
+    c = good;
+    c.evidence = "upstream_error_event";
+    assert_judged(&c, false, "discarded 0 upstream_error_event");
+    c.evidence = "no_choices";
+    assert_judged(&c, false, "discarded 0 no_choices");
+}
+
 static void each_thing_that_is_missing_has_its_code(void **state) {
     (void)state;
     struct call c = good;
@@ -116,34 +143,129 @@ static void each_thing_that_is_missing_has_its_code(void **state) {
     c.logps = "null";
     assert_judged(&c, false, "agent 0 no_logprobs");
     c = good;
+    c.usage = NULL;
+    assert_judged(&c, false, "agent 1 no_usage");
+    c.usage = "{\"completion_tokens\":null}";
+    assert_judged(&c, false, "agent 1 no_usage");
+}
+
+static void numbers_that_do_not_agree_are_told_apart(void **state) {
+    (void)state;
+    struct call c = good;
+    c.logps = "[-0.5]"; /* Some chunks came without log-probabilities, */
+    assert_judged(&c, false, "agent 0 logprob_misalign logprobs_incomplete");
+    c = good;
+    c.ids = "[7]"; /* without ids, */
+    assert_judged(&c, false, "agent 0 logprob_misalign ids_incomplete usage_mismatch");
+    c.logps = "[-0.5]"; /* without both. */
+    assert_judged(&c, false, "agent 0 ids_incomplete usage_mismatch");
+    c = good;
+    c.usage = "{\"completion_tokens\":1}";
+    assert_judged(&c, false, "agent 0 usage_mismatch");
+    c.usage = "{\"completion_tokens\":2,\"prompt_tokens\":3}";
+    assert_judged(&c, false, "agent 0 prompt_usage_mismatch");
+    c.usage = "{\"completion_tokens\":3}"; /* llama.cpp; the gateway has seen it. */
+    c.evidence = "stop_token_absent";
+    assert_judged(&c, false, "agent 1 stop_token_absent");
+    c.evidence = "several_choices"; /* Usage counts them all. */
+    assert_judged(&c, false, "agent 1 several_choices");
+}
+
+static void each_wrong_value_has_its_code(void **state) {
+    (void)state;
+    static const char *const logps[][2] = {
+        {"[-0.5,null]", "null_logprob"},        {"[-0.5,\"-1\"]", "null_logprob"},
+        {"[-0.5,0.25]", "positive_logprob"},    {"[-0.5,-9999.0]", "floored_logprob"},
+        {"[-0.5,-1e999]", "nonfinite_logprob"}, {NULL, NULL},
+    };
+    struct call c = good;
+    for (size_t i = 0; logps[i][0]; i++) {
+        char want[64];
+        c.logps = logps[i][0];
+        snprintf(want, sizeof want, "agent 0 %s", logps[i][1]);
+        assert_judged(&c, false, want);
+    }
+    c.logps = "[-0.5,0.0]";
+    assert_judged(&c, false, "agent 1 certain_tokens");
+    c.logps = "[-0.5,null]"; /* What the gateway wrote for a NaN. */
+    c.evidence = "nonfinite_logprob";
+    assert_judged(&c, false, "agent 0 nonfinite_logprob");
+    c = good;
     c.ids = "[7,-1]";
     assert_judged(&c, false, "agent 0 bad_token_id");
     c.ids = "[7,\"8\"]";
     assert_judged(&c, false, "agent 0 bad_token_id");
-    c = good;
-    c.logps = "[-0.5]";
-    assert_judged(&c, false, "agent 0 logprob_misalign");
-    c.logps = "[-0.5,null]";
-    assert_judged(&c, false, "agent 0 null_logprob");
-    c.logps = "[-0.5,0.25]";
-    assert_judged(&c, false, "agent 0 positive_logprob");
-    c = good;
-    c.usage = "{\"completion_tokens\":3}";
-    assert_judged(&c, false, "agent 0 usage_mismatch");
-    c.usage = NULL;
-    assert_judged(&c, false, "agent 1");
-    c = good;
+    c.prompt_ids = "[1,2.5]";
+    c.ids = good.ids;
+    assert_judged(&c, false, "agent 0 bad_token_id");
+}
+
+static void each_reason_for_an_end_has_its_code(void **state) {
+    (void)state;
+    struct call c = good;
     c.finish_reason = "length";
     assert_judged(&c, false, "agent 1 truncated_turn");
+    c.finish_reason = "content_filter";
+    assert_judged(&c, false, "agent 1 content_filtered");
+    c.finish_reason = "abort";
+    assert_judged(&c, false, "agent 0 engine_abort");
+    c.finish_reason = "error";
+    assert_judged(&c, false, "agent 0 engine_abort");
+}
+
+static void values_that_belong_elsewhere_are_found(void **state) {
+    (void)state;
+    struct call c = good;
+    c.rows = "[{\"token\":\"token_id:7\"},{\"token\":\"token_id:9\"}]";
+    assert_judged(&c, false, "agent 0 logprob_misalign");
+    c.rows = "[{\"token\":\"a\",\"logprob\":-0.5,\"top_logprobs\":[{\"token\":\"a\",\"logprob\":"
+             "-2},{\"token\":\"b\",\"logprob\":-3}]},{\"token\":\"b\"}]";
+    assert_judged(&c, false, "agent 0 logprob_contradicted");
+    c.rows = "[{\"token\":\"a\"},{\"token\":\"b\"}]";
+    c.response = "{\"choices\":[{\"message\":{\"content\":\"ac\"}}]}";
+    assert_judged(&c, false, "agent 1 text_mismatch");
+    c.response = "{\"choices\":[{\"message\":{\"content\":\"ab\"}}]}";
+    assert_judged(&c, false, "agent 1");
+    c.prompt_ids = "[1]";
+    c.ids = "[5,6,5,6,5,6,5,6]";
+    c.logps = "[-1,-1,-1,-1,-1,-1,-1,-1]";
+    c.usage = "{\"completion_tokens\":8}";
+    c.response = NULL;
+    c.rows = "[{\"token\":\"a\"},{\"token\":\"b\"},{\"token\":\"c\"},{\"token\":\"d\"},"
+             "{\"token\":\"e\"},{\"token\":\"f\"},{\"token\":\"g\"},{\"token\":\"h\"}]";
+    assert_judged(&c, false, "agent 0 id_text_mismatch");
+}
+
+static void tool_calls_are_looked_at(void **state) {
+    (void)state;
+#define CALLED(call) "{\"choices\":[{\"message\":{\"tool_calls\":[" call "]}}]}"
+    struct call c = good;
+    c.response = CALLED("{\"id\":\"c\",\"function\":{\"name\":\"ls\",\"arguments\":\"{}\"}}");
+    assert_judged(&c, false, "agent 1");
+    c.response = CALLED("{\"function\":{\"name\":\"ls\",\"arguments\":\"{}\"}}");
+    assert_judged(&c, false, "agent 1 tool_call_no_id");
+    c.response = CALLED("{\"id\":\"c\",\"function\":{\"name\":\"\",\"arguments\":\"\"}}");
+    assert_judged(&c, false, "agent 1 tool_call_no_id");
+    c.response = CALLED("{\"id\":\"c\",\"function\":{\"name\":\"ls\",\"arguments\":\"{\"}}");
+    assert_judged(&c, false, "agent 1 tool_arguments_invalid");
 }
 
 static void evidence_that_is_not_whole_trains_nobody_and_is_not_told_twice(void **state) {
     (void)state;
+    static const char *const fatal[] = {
+        "capture_limit",  "encoded_answer",  "part_invalid", "head_invalid",  "record_damaged",
+        "intent_missing", "unparsed_events", "tail_missing", "zero_logprobs", "from_the_future"};
     struct call c = good;
-    c.evidence = "capture_limit";
-    assert_judged(&c, false, "agent 0 capture_limit");
+    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) {
+        char want[64];
+        c.evidence = fatal[i];
+        snprintf(want, sizeof want, "agent 0 %s", fatal[i]);
+        assert_judged(&c, false, want);
+    }
     c.evidence = "empty_completion"; /* Says nothing of the tokens. */
     assert_judged(&c, false, "agent 1 empty_completion");
+    c.evidence = "policy_changed";
+    assert_judged(&c, false, "agent 1 policy_changed");
     c.evidence = "no_logprobs";
     c.logps = NULL;
     assert_judged(&c, false, "agent 0 no_logprobs");
@@ -152,36 +274,45 @@ static void evidence_that_is_not_whole_trains_nobody_and_is_not_told_twice(void 
 static void
 log_probabilities_before_sampling_are_trainable_only_if_that_changes_nothing(void **state) {
     (void)state;
-    static const char *const biased[] = {
-        "{}",
-        "{\"temperature\":0.7,\"top_p\":1,\"top_k\":-1}",
-        "{\"temperature\":1,\"top_p\":0.95,\"top_k\":-1}",
-        "{\"temperature\":1,\"top_p\":1,\"top_k\":40}",
-        "{\"temperature\":1,\"top_p\":1}",
-        "{\"temperature\":1,\"top_p\":1,\"top_k\":0,\"min_p\":0.05}",
-        "{\"temperature\":1,\"top_p\":1,\"top_k\":0,\"presence_penalty\":0.1}",
-        "{\"temperature\":1,\"top_p\":1,\"top_k\":0,\"logit_bias\":{\"5\":1}}",
-        "{\"temperature\":\"1\",\"top_p\":1,\"top_k\":0}",
-        NULL,
-    };
-    for (size_t i = 0; i < sizeof biased / sizeof *biased; i++) {
-        struct call c = good;
-        c.sampling = biased[i];
-        assert_judged(&c, false, "agent 0 raw_logprobs");
-        assert_judged(&c, true, "agent 1");
-    }
     struct call c = good;
-    c.sampling = "{\"temperature\":1.0,\"top_p\":1,\"top_k\":0,\"min_p\":0,\"logit_bias\":{}}";
+    c.request = ASKED("\"temperature\":0.7,\"top_p\":1,\"top_k\":-1");
+    assert_judged(&c, false, "agent 0 raw_logprobs");
+    assert_judged(&c, true, "agent 1");
+    c.request = ASKED("\"temperature\":1,\"top_p\":0.95,\"top_k\":-1");
+    assert_judged(&c, false, "agent 0 raw_logprobs");
+    assert_judged(&c, true, "agent 1 biased_sampling");
+    c.request = ASKED("\"x\":\"\\ud83d\"," NEUTRAL); /* What jansson does not hold. */
     assert_judged(&c, false, "agent 1");
+}
+
+static void what_rules_tokens_out_is_not_the_policy_in_any_mode(void **state) {
+    (void)state;
+    struct call c = good;
+    c.request = ASKED("\"response_format\":{\"type\":\"json_object\"}," NEUTRAL);
+    assert_judged(&c, false, "agent 0 constrained_decoding");
+    assert_judged(&c, true, "agent 0 constrained_decoding");
+    c.request = ASKED("\"temperature\":0");
+    assert_judged(&c, true, "agent 0 greedy_sampling");
+    c.request = ASKED("\"n\":2," NEUTRAL);
+    assert_judged(&c, false, "agent 1 several_choices");
+    c.request = ASKED("\"include_reasoning\":false," NEUTRAL);
+    assert_judged(&c, false, "agent 1 reasoning_hidden");
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_whole_call_of_the_agent_is_trainable),
     cmocka_unit_test(calls_for_a_title_are_auxiliary_and_not_trained),
     cmocka_unit_test(an_answer_the_agent_did_not_wait_for_is_discarded),
+    cmocka_unit_test(an_answer_that_failed_is_discarded_and_one_under_way_is_not),
     cmocka_unit_test(each_thing_that_is_missing_has_its_code),
+    cmocka_unit_test(numbers_that_do_not_agree_are_told_apart),
+    cmocka_unit_test(each_wrong_value_has_its_code),
+    cmocka_unit_test(each_reason_for_an_end_has_its_code),
+    cmocka_unit_test(values_that_belong_elsewhere_are_found),
+    cmocka_unit_test(tool_calls_are_looked_at),
     cmocka_unit_test(evidence_that_is_not_whole_trains_nobody_and_is_not_told_twice),
     cmocka_unit_test(log_probabilities_before_sampling_are_trainable_only_if_that_changes_nothing),
+    cmocka_unit_test(what_rules_tokens_out_is_not_the_policy_in_any_mode),
 };
 
 RUN_TESTS(tests)

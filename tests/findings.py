@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The catalogue of findings, docs/findings.md, the code and the tests name the same codes.
+
+Argument: the source's folder.
+"""
+import pathlib
+import re
+import sys
+import unittest
+
+import tap
+
+SOURCE = pathlib.Path(sys.argv[1])
+STRING = r'"(?:[^"\\]|\\.)*"'
+ROW = re.compile(rf'\{{\s*"([a-z_]+)",\s*([FWI]),\s*((?:{STRING}\s*)+),\s*(NULL|(?:{STRING}\s*)+)\}}')
+# The places where a code is given out, each with the code as a literal.
+GIVEN = (r'session_finding\(s, "([a-z_]+)"', r'trace_add_finding\([^;]*?, "([a-z_]+)"\)',
+         r'find\(\w+, "([a-z_]+)", err\)')
+TABLES = {"src/train/judge.c": r'\{[^{}]*?, "([a-z_]+)"\}', "src/gateway/evidence.c": r'"([a-z_]+)"\}',
+          "src/rollout/session.c": r'\{"\w+", "([a-z_]+_limit)"\}'}
+
+
+def text(path):
+    return (SOURCE / path).read_text()
+
+
+def join(literals):
+    return "".join(part[1:-1] for part in re.findall(STRING, literals))
+
+
+def catalogue(name):
+    source = text("src/train/finding.c")
+    start = source.index(f"finding_kind {name}[] = {{") + len(f"finding_kind {name}[] = {{")
+    body = re.sub(r"/\*.*?\*/", "", source[start:source.index("{0},", start)], flags=re.S)
+    return {code: (severity, join(meaning), "–" if advice == "NULL" else join(advice))
+            for code, severity, meaning, advice in ROW.findall(body)}
+
+
+def documented():
+    """{code: (section, meaning, advice)}"""
+    found, section = {}, ""
+    for line in text("docs/findings.md").splitlines():
+        section = line[3:] if line.startswith("## ") else section
+        row = re.fullmatch(r"\| `([a-z_]+)` \| (.*) \| (.*) \|", line)
+        if row:
+            found[row[1]] = (section, row[2], row[3])
+    return found
+
+
+CALLS, ROLLOUTS = catalogue("finding_of_calls"), catalogue("finding_of_rollouts")
+
+
+def given():
+    """The codes that the programs give out."""
+    codes = set()
+    for path in SOURCE.glob("src/**/*.c"):
+        source = path.read_text()
+        for pattern in GIVEN:
+            codes |= set(re.findall(pattern, source))
+    for path, pattern in TABLES.items():
+        codes |= set(re.findall(pattern, text(path)))
+    return codes | set(re.findall(r'\[AGENT_CALL_\w+\] = "(\w+)"', text("src/train/judge.c")))
+
+
+class Findings(unittest.TestCase):
+    def test_the_catalogue_is_read_whole(self):
+        rows = len(re.findall(r'\{\s*"', text("src/train/finding.c")))
+        names = 1  # Of the severities.
+        self.assertEqual(len(CALLS) + len(ROLLOUTS) + names, rows)
+        self.assertGreater(len(CALLS), 40)
+
+    def test_every_code_stands_in_the_page_as_in_the_catalogue(self):
+        sections = {"F": "Of a call: fatal", "W": "Of a call: warnings", "I": "Of a call: for the record"}
+        want = {code: (sections[row[0]], *row[1:]) for code, row in CALLS.items()}
+        want |= {code: ("Of a rollout", *row[1:]) for code, row in ROLLOUTS.items()}
+        page = {code: row for code, row in documented().items()}
+        self.assertEqual(sorted(page), sorted(want))
+        for code, row in want.items():
+            self.assertEqual(page[code], row, code)
+
+    def test_every_code_that_is_given_out_is_in_the_catalogue_and_the_reverse(self):
+        self.assertEqual(sorted(given()), sorted(set(CALLS) | set(ROLLOUTS)))
+
+    def test_every_code_stands_in_a_test(self):
+        tests = "\n".join(p.read_text() for p in SOURCE.glob("tests/**/*")
+                          if p.suffix in (".c", ".py") and p.name != "findings.py")
+        missing = [code for code in CALLS | ROLLOUTS
+                   if not re.search(rf"(?<![a-z_]){code}(?![a-z_])", tests)]
+        self.assertEqual(missing, [])
+
+
+tap.main()
