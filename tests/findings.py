@@ -17,7 +17,7 @@ ROW = re.compile(rf'\{{\s*"([a-z_]+)",\s*([FWI]),\s*((?:{STRING}\s*)+),\s*(NULL|
 # The places where a code is given out, each with the code as a literal.
 GIVEN = (r'session_finding\(s, "([a-z_]+)"', r'trace_add_finding\([^;]*?, "([a-z_]+)"\)',
          r'find\(\w+, "([a-z_]+)", err\)')
-TABLES = {"src/train/judge.c": r'\{[^{}]*?, "([a-z_]+)"\}', "src/gateway/evidence.c": r'"([a-z_]+)"\}',
+TABLES = {"src/train/judge.c": r'\{[^{}]*?,\s*"([a-z_]+)"\}', "src/gateway/evidence.c": r'"([a-z_]+)"\}',
           "src/rollout/session.c": r'\{"\w+", "([a-z_]+_limit)"\}'}
 
 

@@ -141,6 +141,11 @@ SNAFFLE_API const char *snaffle_factory_run(const snaffle_factory *factory);
 /* Whether something answers at the model's endpoint: SNAFFLE_ERR_ENVIRONMENT when not. */
 SNAFFLE_API int snaffle_factory_check_endpoint(const snaffle_factory *factory,
                                                snaffle_error **error);
+/* Which weights the engine runs from now on: stands in the record of each call to come, in all
+ * sessions that there are and will be, unless the engine itself says. NULL: not known. The
+ * configuration's policy_version is the one to begin with. */
+SNAFFLE_API int snaffle_factory_set_policy_version(snaffle_factory *factory, const char *version,
+                                                   snaffle_error **error);
 SNAFFLE_API void snaffle_factory_free(snaffle_factory *factory); /* Its sessions were freed. */
 
 /* ---- sessions ---- */
@@ -184,6 +189,11 @@ SNAFFLE_API const char *snaffle_session_dir(const snaffle_session *session);
 
 /* Idempotent. */
 SNAFFLE_API int snaffle_session_start_agent(snaffle_session *session, snaffle_error **error);
+
+/* As snaffle_factory_set_policy_version, for this session's calls only. SNAFFLE_ERR_STATE once its
+ * agent has ended. */
+SNAFFLE_API int snaffle_session_set_policy_version(snaffle_session *session, const char *version,
+                                                   snaffle_error **error);
 
 /* SNAFFLE_ERR_TIMEOUT after timeout_s, when the agent goes on, or at the end of the agent's own
  * time (timeout_s 0: only then), when it was stopped; it may be verified all the same. */

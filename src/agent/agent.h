@@ -36,6 +36,10 @@ struct agent_config {
     long long proxy_max_tokens_cap; /* 16384; 0: none (null in JSON). */
     int proxy_top_logprobs;         /* 5 */
     bool proxy_disable_thinking;
+    bool neutral_sampling;      /* Truncation and penalties are switched off. */
+    const char *policy_version; /* Which weights the engine runs; NULL: not said. */
+    long long loop_break_calls; /* Refuse a body that failed so often; 0: never. */
+    double loop_break_s;        /* Within this time: 60 */
 };
 
 /* Where this run's agent finds its model, and its task. */

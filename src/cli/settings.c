@@ -54,6 +54,14 @@ const struct option run_settings_options[] = {
      "sample without truncation and penalties (top_p, top_k, min_p ...) where token ids are "
      "captured; the temperature stays the agent's",
      NULL},
+    {"policy-version", OPTION_TEXT, "TEXT",
+     "which weights the endpoint runs: stands in the record of each call, unless the endpoint "
+     "itself says",
+     NULL},
+    {"loop-break", OPTION_COUNT, "N",
+     "refuse a request whose body failed more than N times before (default: 0: never)", NULL},
+    {"loop-break-s", OPTION_NUMBER, "SECONDS",
+     "count such failures within this time only (default: 60)", NULL},
     {"setup-offline", OPTION_SWITCH, NULL,
      "no outside network for setup unless the task asks for it", NULL},
     {"retries", OPTION_COUNT, "N", "further attempts after causes worth one (default: 1)", NULL},
@@ -205,7 +213,6 @@ static void read_options(const struct args *a, struct run_settings *s) {
         .strict = args_has(a, "strict"),
         .require_calls = args_has(a, "require-calls"),
         .logprobs_processed = args_has(a, "logprobs-processed"),
-        .neutral_sampling = args_has(a, "neutral-sampling"),
         .setup_offline = args_has(a, "setup-offline"),
         .verify_on =
             when && strcmp(when, "clean") == 0 ? ROLLOUT_VERIFY_CLEAN : ROLLOUT_VERIFY_ALWAYS,

@@ -13,7 +13,8 @@ enum flag_form {
     FORM_CAP, /* 0 stands for null: no cap. */
     FORM_NUMBER,
     FORM_BOOL,
-    FORM_LIST, /* Commas between. */
+    FORM_SWITCH, /* There: true. */
+    FORM_LIST,   /* Commas between. */
     FORM_JSON,
     FORM_PAIRS, /* NAME=VALUE, again and again. */
     FORM_TEXTS, /* Likewise, each a text of its own. */
@@ -45,6 +46,10 @@ static const struct flag flags[] = {
     {"proxy-max-tokens-cap", "proxy_max_tokens_cap", FORM_CAP},
     {"proxy-top-logprobs", "proxy_top_logprobs", FORM_INTEGER},
     {"proxy-disable-thinking", "proxy_disable_thinking", FORM_BOOL},
+    {"neutral-sampling", "neutral_sampling", FORM_SWITCH},
+    {"policy-version", "policy_version", FORM_TEXT},
+    {"loop-break", "loop_break_calls", FORM_INTEGER},
+    {"loop-break-s", "loop_break_s", FORM_NUMBER},
 };
 
 static json_t *list_from(const char *text) {
@@ -113,6 +118,9 @@ static int value_of(const struct args *a, const struct flag *f, json_t **out, st
         break;
     case FORM_BOOL:
         *out = json_boolean(strcmp(text, "true") == 0);
+        break;
+    case FORM_SWITCH:
+        *out = json_true();
         break;
     case FORM_LIST:
         *out = list_from(text);

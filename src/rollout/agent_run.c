@@ -98,6 +98,7 @@ static void close_gateway(struct rollout_session *s) {
     if (!s->gateway) {
         return;
     }
+    factory_leave(s);
     look_at_calls(s);
     struct gateway_session *gateway = TAKE(s->gateway);
     struct err e = {0};

@@ -11,6 +11,8 @@
 #define AGENT_S_MAX 604800.0      /* A week, as for a task. */
 #define TOP_LOGPROBS_MAX 20       /* What OpenAI's interface allows. */
 #define TOKENS_MAX 100000000LL    /* No model has such a window. */
+#define LOOP_CALLS_MAX 1000000.0  /* Of one body; nobody waits for so many. */
+#define LOOP_S_MAX 86400.0        /* A day. */
 #define NAMES_MAX 1000            /* Tools or variables in a list. */
 
 const char *const config_fields[] = {"provider",
@@ -34,6 +36,10 @@ const char *const config_fields[] = {"provider",
                                      "proxy_max_tokens_cap",
                                      "proxy_top_logprobs",
                                      "proxy_disable_thinking",
+                                     "neutral_sampling",
+                                     "policy_version",
+                                     "loop_break_calls",
+                                     "loop_break_s",
                                      NULL};
 
 static const char *const providers[] = {"openai_compatible", "openai", "anthropic", NULL};
@@ -132,7 +138,8 @@ static int read_strings(struct json_at at, struct agent_config *c, struct err *e
                    {"extra_setup_shell", &c->extra_setup_shell},
                    {"sandbox_home", &c->sandbox_home},
                    {"agent_cmd", &c->agent_cmd},
-                   {"rootfs", &c->rootfs}};
+                   {"rootfs", &c->rootfs},
+                   {"policy_version", &c->policy_version}};
     int r = 0;
     for (size_t i = 0; i < ARRAY_LEN(strings) && r == 0; i++) {
         r = json_get_string(at, strings[i].field, strings[i].out, err);
@@ -167,6 +174,16 @@ static int read_numbers(struct json_at at, struct agent_config *c, struct err *e
     return r;
 }
 
+static int read_calls(struct json_at at, struct agent_config *c, struct err *err) {
+    int r = json_get_bool(at, "neutral_sampling", &c->neutral_sampling, err);
+    r = r < 0 ? r : json_get_int(at, "loop_break_calls", &c->loop_break_calls, err);
+    r = r < 0 ? r : json_get_number(at, "loop_break_s", &c->loop_break_s, err);
+    r = r < 0 ? r
+              : check_range(at.where, "loop_break_calls", (double)c->loop_break_calls, 0,
+                            LOOP_CALLS_MAX, err);
+    return r < 0 ? r : check_range(at.where, "loop_break_s", c->loop_break_s, 1, LOOP_S_MAX, err);
+}
+
 static int read_objects(struct json_at at, struct agent_config *c, struct err *err) {
     int r = json_get_array(at, "disabled_tools", &c->disabled_tools, err);
     r = r < 0 ? r : json_get_array(at, "enabled_tools", &c->enabled_tools, err);
@@ -184,6 +201,7 @@ static int read_fields(struct json_at at, struct agent_config *c, struct err *er
     int r = json_check_fields(at, config_fields, err);
     r = r < 0 ? r : read_strings(at, c, err);
     r = r < 0 ? r : read_numbers(at, c, err);
+    r = r < 0 ? r : read_calls(at, c, err);
     r = r < 0 ? r : read_objects(at, c, err);
     r = r < 0 ? r
               : check_word(at.where, "provider", c->provider, providers,
@@ -209,6 +227,7 @@ static struct agent_config default_fields(const char *default_version) {
         .sandbox_home = "/home/user",
         .proxy_max_tokens_cap = 16384,
         .proxy_top_logprobs = 5,
+        .loop_break_s = 60,
     };
 }
 
@@ -303,7 +322,7 @@ json_t *config_to_json(const struct config *c) {
     }
     return json_pack("{s:s, s:s?, s:s, s:I, s:s?, s:O, s:O?, s:s?, s:O, s:s, s:f, s:O, s:s?, s:s, "
                      "s:s?, s:O?, s:s?, "
-                     "s:O, s:i, s:b}",
+                     "s:O, s:i, s:b, s:b, s:s?, s:I, s:f}",
                      "provider", a->provider, "base_url", a->base_url, "model", a->model,
                      "request_timeout_ms", (json_int_t)a->request_timeout_ms, "opencode_version",
                      a->opencode_version, "disabled_tools", a->disabled_tools, "enabled_tools",
@@ -313,7 +332,9 @@ json_t *config_to_json(const struct config *c) {
                      a->extra_setup_shell, "sandbox_home", a->sandbox_home, "agent_cmd",
                      a->agent_cmd, "mounts", a->mounts, "rootfs", a->rootfs, "proxy_max_tokens_cap",
                      cap, "proxy_top_logprobs", a->proxy_top_logprobs, "proxy_disable_thinking",
-                     a->proxy_disable_thinking);
+                     a->proxy_disable_thinking, "neutral_sampling", a->neutral_sampling,
+                     "policy_version", a->policy_version, "loop_break_calls",
+                     (json_int_t)a->loop_break_calls, "loop_break_s", a->loop_break_s);
 }
 
 void config_deinit(struct config *c) {

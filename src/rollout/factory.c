@@ -145,6 +145,7 @@ void rollout_factory_free(struct rollout_factory *f) {
     journal_close(f->journal);
     store_close(f->store);
     free(f->journal_dir);
+    free(f->policy_version);
     factory_free_mounts(f);
     agent_installed_deinit(&f->installed);
     pthread_mutex_destroy(&f->lock);

@@ -85,6 +85,12 @@ int rollout_factory_new(const struct rollout_options *o, struct rollout_factory 
 int rollout_factory_check_endpoint(const struct rollout_factory *f, const struct cancel *cancel,
                                    struct err *err) CHECK_RESULT;
 
+/* Which weights the engine runs from now on: for the calls to come of all sessions that there are
+ * and will be, in place of the configuration's. NULL: not known. A call that is under way keeps the
+ * version of its beginning, and the finding policy_changed. */
+int rollout_factory_set_policy_version(struct rollout_factory *f, const char *version,
+                                       struct err *err) CHECK_RESULT;
+
 const char *rollout_factory_run(const struct rollout_factory *f);
 
 /* Accepts NULL. Every session was freed before. */

@@ -11,6 +11,8 @@
 #include "sandbox/sandbox.h"
 #include "store/store.h"
 
+struct rollout_session;
+
 struct rollout_factory {
     struct rollout_options o;
     const struct sandbox_backend *backend;
@@ -21,7 +23,11 @@ struct rollout_factory {
     char run[STORE_NAME_MAX + 1];
     char owner[STORE_NAME_MAX + 1]; /* The label of what this process makes. */
 
-    pthread_mutex_t lock; /* Over the three below, until they are there. */
+    pthread_mutex_t lock; /* Over the policy's version and the sessions that have a gateway's;
+                             and over the four behind them, until they are there. */
+    char *policy_version;
+    unsigned policy_serial;       /* How often it was set; 0: the configuration's holds. */
+    struct rollout_session *live; /* Linked by next_live. */
     struct store *store;
     char *journal_dir;
     struct journal *journal;
@@ -34,6 +40,12 @@ void factory_free_mounts(struct rollout_factory *f);
 
 /* Opens store, journal and gateway, if that was not done. */
 int factory_open(struct rollout_factory *f, struct err *err) CHECK_RESULT;
+
+/* policy.c. The version that holds, and how often it was set by then; the caller frees. */
+char *factory_policy(struct rollout_factory *f, unsigned *serial);
+/* The session's gateway session is open, with the version of that time; it is about to close. */
+int factory_enter(struct rollout_session *s, unsigned serial, struct err *err) CHECK_RESULT;
+void factory_leave(struct rollout_session *s);
 
 static inline bool factory_captures(const struct rollout_factory *f) {
     return f->o.mode == ROLLOUT_TRANSPARENT_PROXY;

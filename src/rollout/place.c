@@ -11,22 +11,28 @@ static int open_gateway_session(struct rollout_session *s, struct err *err) {
     const struct rollout_options *o = &s->factory->o;
     const struct agent_config *c = o->config;
     bool captures = factory_captures(s->factory);
-    return gateway_session_open(s->factory->gateway,
-                                &(struct gateway_session_options){
-                                    .name = s->name,
-                                    .upstream_url = c->base_url,
-                                    .api_key = c->api_key,
-                                    .key_name = o->key_name,
-                                    .model_override = c->model,
-                                    .edits = captures,
-                                    .record = captures,
-                                    .top_logprobs = c->proxy_top_logprobs,
-                                    .max_tokens_cap = c->proxy_max_tokens_cap,
-                                    .disable_thinking = c->proxy_disable_thinking,
-                                    .neutral_sampling = o->neutral_sampling,
-                                    .header_timeout_s = (double)c->request_timeout_ms / 1000,
-                                },
-                                &s->gateway, err);
+    unsigned serial;
+    AUTO_FREE char *policy = factory_policy(s->factory, &serial);
+    int r = gateway_session_open(s->factory->gateway,
+                                 &(struct gateway_session_options){
+                                     .name = s->name,
+                                     .upstream_url = c->base_url,
+                                     .api_key = c->api_key,
+                                     .key_name = o->key_name,
+                                     .model_override = c->model,
+                                     .edits = captures,
+                                     .record = captures,
+                                     .top_logprobs = c->proxy_top_logprobs,
+                                     .max_tokens_cap = c->proxy_max_tokens_cap,
+                                     .disable_thinking = c->proxy_disable_thinking,
+                                     .neutral_sampling = o->neutral_sampling || c->neutral_sampling,
+                                     .policy_version = policy,
+                                     .loop_break_calls = (unsigned)c->loop_break_calls,
+                                     .loop_break_s = c->loop_break_s,
+                                     .header_timeout_s = (double)c->request_timeout_ms / 1000,
+                                 },
+                                 &s->gateway, err);
+    return r < 0 ? r : factory_enter(s, serial, err);
 }
 
 int session_plan(struct rollout_session *s, double deadline_unix, struct agent_plan *out,

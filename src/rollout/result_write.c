@@ -27,6 +27,24 @@ static int write_trace(struct rollout_session *s, struct turns *turns, struct er
     return trace_read(s->dir, turns_add, turns, err);
 }
 
+/* What the turns together say. */
+static void note_turns(struct rollout_session *s, const struct turns *turns) {
+    size_t n = json_array_size(turns->list);
+    if (n == 0 && s->agent != SESSION_AGENT_NOT_STARTED) {
+        session_finding(s, "no_turns", "the agent made no call");
+    }
+    if (n > 0 && turns->trainable == 0) {
+        session_finding(s, "nothing_trainable", "none of %zu turns", n);
+    }
+    if (turns->discarded > 0) {
+        session_finding(s, "discarded_turns", "%u of %zu turns", turns->discarded, n);
+    }
+    if (s->stats.loop_refusals > 0) {
+        session_finding(s, "loop_broken", "%llu requests were refused",
+                        (unsigned long long)s->stats.loop_refusals);
+    }
+}
+
 static void add_turn_findings(struct rollout_session *s, const struct turns *turns) {
     const char *code;
     json_t *n;
@@ -70,6 +88,9 @@ int session_write(struct rollout_session *s, struct err *err) {
         if (r < 0) {
             log_warning("%s: the trace could not be written: %s", s->name, fault.msg);
             session_note(s, ROLLOUT_CAUSE_CAPTURE_FAULT, &fault);
+        }
+        if (r >= 0 && factory_captures(s->factory)) {
+            note_turns(s, &turns);
         }
         add_turn_findings(s, &turns);
         r = write_logs(s, &turns, err);

@@ -37,6 +37,10 @@ const char *rollout_session_dir(const struct rollout_session *s); /* runs/<run>/
 /* Idempotent. ERR_STATE after close. */
 int rollout_session_start_agent(struct rollout_session *s, struct err *err) CHECK_RESULT;
 
+/* The same for this session's calls only. ERR_STATE once its agent has ended. */
+int rollout_session_set_policy_version(struct rollout_session *s, const char *version,
+                                       struct err *err) CHECK_RESULT;
+
 /*
  * Waits for the agent's own end and gives its exit code (128 + signal). ERR_STATE when it was not
  * started or the session is closed. ERR_TIMEOUT after `timeout_s` (0: as long as the agent has),

@@ -74,6 +74,7 @@ struct rollout_session {
     enum sandbox_network network; /* Of the phase that runs. */
     json_t *isolation;
     struct gateway_session *gateway;
+    struct rollout_session *next_live;  /* Under the factory's lock. */
     struct gateway_session_stats stats; /* The last that were seen. */
     struct sandbox_job *job;
     enum session_agent agent;

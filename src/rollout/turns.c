@@ -172,6 +172,8 @@ int turns_add(void *arg, struct sv line, struct err *err) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     t->completion_tokens += tokens_in(record);
+    t->trainable += json_is_true(json_object_get(record, "trainable"));
+    t->discarded += strcmp(text_of(record, "role", ""), "discarded") == 0;
     count_capture(t, record);
     return 0;
 }

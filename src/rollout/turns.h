@@ -17,6 +17,8 @@ struct turns {
     unsigned calls;      /* Of the agent itself, with an answer. */
     unsigned with_ids;   /* Of those: with token ids and log-probabilities; */
     unsigned with_logps; /* with log-probabilities. */
+    unsigned trainable;
+    unsigned discarded;
 };
 
 int turns_init(struct turns *t, struct err *err) CHECK_RESULT;

@@ -108,11 +108,88 @@ static void a_loop_is_broken_only_when_asked_for(void **state) {
     fixture_close(&f);
 }
 
+/* A second version comes while the engine has the call. */
+struct change {
+    struct fixture *f;
+};
+
+static void answer_after_a_change(struct engine_request *r, void *arg) {
+    const struct change *change = arg;
+    struct err e = {0};
+    if (r->number == 1 &&
+        gateway_session_set_policy_version(change->f->session, "step-2", &e) < 0) {
+        engine_json(r, 500, e.msg);
+        return;
+    }
+    engine_json(r, 200, ANSWER(""));
+}
+
+static void a_policy_that_changes_under_a_call_is_told(void **state) {
+    struct fixture f;
+    struct change change = {&f};
+    (void)state;
+    fixture_open(&f, answer_after_a_change, &change, versioned);
+    call(&f, 200);
+    call(&f, 200);
+    struct recorded r = fixture_read(&f, 1);
+    assert_string_equal(text_of(r.result, "policy_version"), "step-1");
+    assert_true(lists(r.result, "findings", "policy_changed"));
+    recorded_deinit(&r);
+    r = fixture_read(&f, 2);
+    assert_string_equal(text_of(r.result, "policy_version"), "step-2");
+    assert_false(lists(r.result, "findings", "policy_changed"));
+    recorded_deinit(&r);
+    fixture_close(&f);
+}
+
+/* A proper end without a reason for it: agents ask again at once. */
+static void answer_without_reason(struct engine_request *r, void *arg) {
+    (void)arg;
+    engine_sse(r, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"
+                  "data: [DONE]\n\n");
+}
+
+static void answers_without_a_reason_for_their_end_are_a_loop_too(void **state) {
+    static const char request[] = "{\"model\":\"m\",\"stream\":true}";
+    struct gateway_session_stats stats;
+    struct fixture f;
+    (void)state;
+    fixture_open(&f, answer_without_reason, NULL, breaking);
+    for (int i = 0; i < 5; i++) {
+        struct answer a = fixture_call(&f, request);
+        assert_int_equal(a.status, i < 3 ? 200 : 400);
+        answer_deinit(&a);
+    }
+    assert_int_equal(engine_requests(f.engine), 3);
+    gateway_session_stats(f.session, &stats);
+    assert_int_equal(stats.loop_refusals, 2);
+    assert_int_equal(stats.calls, 3);
+    fixture_close(&f);
+}
+
+/* Nothing is broken while answers are good, however often they are asked for. */
+static void equal_bodies_that_are_answered_are_samples_and_no_loop(void **state) {
+    struct fixture f;
+    (void)state;
+    fixture_open(&f, answer, NULL, breaking);
+    for (int i = 0; i < 8; i++) {
+        call(&f, 200);
+    }
+    assert_int_equal(engine_requests(f.engine), 8);
+    struct recorded last = fixture_read(&f, 8);
+    assert_int_equal(last.results, 1);
+    recorded_deinit(&last);
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_call_says_which_policy_answered),
         cmocka_unit_test(neutral_sampling_is_recorded_as_asked_and_as_sent),
         cmocka_unit_test(a_loop_is_broken_only_when_asked_for),
+        cmocka_unit_test(a_policy_that_changes_under_a_call_is_told),
+        cmocka_unit_test(answers_without_a_reason_for_their_end_are_a_loop_too),
+        cmocka_unit_test(equal_bodies_that_are_answered_are_samples_and_no_loop),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
