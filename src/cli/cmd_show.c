@@ -3,6 +3,7 @@
 #include "base/json_loose.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/explain.h"
 #include "cli/kept.h"
 #include "cli/out.h"
 #include "cli/show.h"
@@ -11,10 +12,15 @@
 #include "cli/turn.h"
 
 static const struct table_column columns[] = {
-    {.title = "TURN", .right = true},       {.title = "ROLE", .may_cut = true},
-    {.title = "FINISH", .may_cut = true},   {.title = "PROMPT", .right = true},
-    {.title = "COMPLETION", .right = true}, {.title = "MEAN LOGP", .right = true},
-    {.title = "LATENCY", .right = true},    {.title = "FINDINGS", .may_cut = true},
+    {.title = "TURN", .right = true},
+    {.title = "ROLE", .may_cut = true},
+    {.title = "TRAIN"},
+    {.title = "FINISH", .may_cut = true},
+    {.title = "PROMPT", .right = true},
+    {.title = "COMPLETION", .right = true},
+    {.title = "MEAN LOGP", .right = true},
+    {.title = "LATENCY", .right = true},
+    {.title = "FINDINGS", .may_cut = true},
 };
 
 struct showing {
@@ -30,6 +36,7 @@ static void add_row(struct table *table, const json_t *line) {
     turn_read(line, &t);
     table_addf(table, "%lld", t.number);
     table_add(table, sv_from(t.role));
+    table_add(table, sv_from(t.trainable));
     table_add(table, sv_from(t.finish));
     table_addf(table, t.n_prompt < 0 ? "-" : "%lld", t.n_prompt);
     table_addf(table, t.n_completion < 0 ? "-" : "%lld", t.n_completion);
@@ -136,7 +143,10 @@ static int print_all(const struct args *a, struct showing *s, const struct store
                      row->dir);
     }
     (void)fputc('\n', stdout);
-    return r < 0 ? r : table_print(&s->table, stdout, 0, err);
+    r = r < 0 ? r : table_print(&s->table, stdout, 0, err);
+    return r < 0 ? r
+                 : explain_findings(json_object_get(result, "findings"),
+                                    "\nwhat the findings mean\n", stdout, err);
 }
 
 static int show(const struct args *a, struct store *store, const struct store_row *row,

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/sv.h"
+#include "cli/explain.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "cli/turn.h"
@@ -119,20 +120,20 @@ static int put_tokens(const json_t *line, FILE *stream, struct err *err) {
 int show_turn(const json_t *line, FILE *stream, struct err *err) {
     struct turn t;
     char mean[32];
-    char findings[512];
     char latency[32];
     turn_read(line, &t);
     turn_mean_logp(t.logp_sum, t.n_logps, mean);
-    turn_findings(&t, findings, sizeof(findings));
     turn_latency(&t, latency);
     (void)fprintf(stream,
-                  "turn %lld: %s%s%s, %lld prompt tokens, %lld completion tokens, mean "
+                  "turn %lld: %s%s%s%s, %lld prompt tokens, %lld completion tokens, mean "
                   "log-probability %s, %s\n",
-                  t.number, t.role, *t.role ? ", " : "", *t.finish ? t.finish : "no end",
+                  t.number, t.role, *t.role ? ", " : "",
+                  *t.trainable == 'n' ? "not trainable, " : "", *t.finish ? t.finish : "no end",
                   t.n_prompt < 0 ? 0 : t.n_prompt, t.n_completion < 0 ? 0 : t.n_completion, mean,
                   latency);
-    if (*findings) {
-        (void)fprintf(stream, "findings: %s\n", findings);
+    int found = explain_findings(t.findings, "\nfindings\n", stream, err);
+    if (found < 0) {
+        return found;
     }
     size_t i = 0;
     const json_t *choice = NULL;

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/sv.h"
+#include "cli/explain.h"
 #include "cli/text.h"
 #include "cli/turn.h"
 
@@ -105,5 +106,9 @@ int summary_print(const json_t *result, const char *dir, FILE *stream, struct er
     put_reward(result, stream);
     put_turns(result, stream);
     put_phases(result, stream);
+    r = explain_briefly(json_object_get(result, "findings"), LABEL_WIDTH, stream, err);
+    if (r < 0) {
+        return r;
+    }
     return dir ? summary_line("folder", dir, stream, err) : 0;
 }

@@ -47,6 +47,8 @@ void turn_read(const json_t *line, struct turn *out) {
         }
     }
     out->has_logp = out->n_logps > 0;
+    const json_t *trainable = json_object_get(line, "trainable");
+    out->trainable = json_is_true(trainable) ? "yes" : json_is_false(trainable) ? "no" : "-";
     const json_t *findings = json_object_get(line, "findings");
     out->findings = json_is_array(findings) ? findings : NULL;
 }

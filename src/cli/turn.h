@@ -18,6 +18,7 @@ struct turn {
     double logp_sum; /* Of all completion tokens. */
     size_t n_logps;
     double latency_s;
+    const char *trainable;  /* "yes", "no"; "-": not judged. */
     const json_t *findings; /* An array, or NULL. */
 };
 

@@ -154,12 +154,13 @@ static int judge_sampling(const struct judge *judge, const struct trace_call *ca
     const json_t *sent =
         request ? request : json_object_get(json_object_get(call->intent, "sampling"), "sent");
     const json_t *n = json_object_get(sent, "n");
+    bool sampled = t->ids > 0 || t->logps > 0;
     bool raw = t->logps > 0 && !judge->logprobs_processed && !sampling_is_neutral(sent);
     const struct rule rules[] = {
         {raw, "raw_logprobs"},
-        {sampling_is_greedy(sent), "greedy_sampling"},
-        {sampling_is_constrained(sent), "constrained_decoding"},
-        {judge->logprobs_processed && sampling_is_biased(sent), "biased_sampling"},
+        {sampled && sampling_is_greedy(sent), "greedy_sampling"},
+        {sampled && sampling_is_constrained(sent), "constrained_decoding"},
+        {sampled && judge->logprobs_processed && sampling_is_biased(sent), "biased_sampling"},
         {json_is_integer(n) && json_integer_value(n) > 1, "several_choices"},
         {json_is_false(json_object_get(sent, "include_reasoning")), "reasoning_hidden"},
     };

@@ -30,7 +30,7 @@ static void a_turn_shows_its_words_its_calls_and_its_tokens(void **state) {
     assert_string_equal(text,
                         "turn 1: agent, tool_calls, 2 prompt tokens, 2 completion tokens, mean "
                         "log-probability -0.347, 500 ms\n"
-                        "findings: a_code\n"
+                        "\nfindings\n  unknown  a_code\n"
                         "\nreasoning\n  think\n"
                         "\ntext\n  one\n  two\n"
                         "\ntool calls\n  write {\"path\":\"x\"}\n"
@@ -48,7 +48,26 @@ static void an_aborted_turn_shows_what_is_known(void **state) {
                               "mean log-probability -, 1.00 s\n");
 }
 
+static void each_finding_says_how_grave_it_is_what_it_means_and_what_to_do(void **state) {
+    (void)state;
+    AUTO_FREE char *text =
+        printed("{\"turn\":2,\"role\":\"agent\",\"trainable\":false,\"finish_reason\":\"stop\","
+                "\"latency_s\":1,\"findings\":[\"no_choices\",\"empty_completion\",\"subagent\"]}");
+    assert_string_equal(
+        text, "turn 2: agent, not trainable, stop, 0 prompt tokens, 0 completion tokens, mean "
+              "log-probability -, 1.00 s\n"
+              "\nfindings\n"
+              "  fatal    no_choices\n"
+              "           the engine answered without an error, but with no choice\n"
+              "           -> look at the engine's own log\n"
+              "  warning  empty_completion\n"
+              "           no text, no reasoning, no tool call\n"
+              "  info     subagent\n"
+              "           a call of an agent that the agent started\n");
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(each_finding_says_how_grave_it_is_what_it_means_and_what_to_do),
     cmocka_unit_test(a_turn_shows_its_words_its_calls_and_its_tokens),
     cmocka_unit_test(an_aborted_turn_shows_what_is_known),
 };

@@ -24,6 +24,7 @@ struct fake_fault {
 struct fake {
     struct fake_fault faults[4];
     const char *reward; /* What reward.txt holds; NULL: there is none. */
+    struct sv listing;  /* What listing the work folder prints. */
     int agent_exit;     /* What a job's wait gives, */
     bool agent_goes_on; /* unless it never ends by itself. */
     const char *socket; /* Where the model's socket is to be bound. */

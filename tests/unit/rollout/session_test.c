@@ -2,7 +2,10 @@
 #include "rollout/session.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -10,6 +13,7 @@
 #include "base/mem.h"
 #include "rollout/config.h"
 #include "rollout/factory.h"
+#include "rollout/factory_impl.h"
 #include "rollout/result.h"
 #include "rollout/task.h"
 #include "tests/testing.h"
@@ -93,9 +97,9 @@ static int take_down(void **state) {
     return 0;
 }
 
-static void run(struct bench *b, struct rollout_result *out) {
+static void run_as(struct bench *b, const char *name, struct rollout_result *out) {
     struct err err = {0};
-    struct rollout_names names = {.rollout = "r"};
+    struct rollout_names names = {.rollout = name};
     assert_ok(rollout_run(factory(b), &b->task, &names, NULL, out, &err), &err);
     assert_int_equal(fake.alive, 0);
     assert_int_equal(fake.created, fake.killed);
@@ -104,6 +108,10 @@ static void run(struct bench *b, struct rollout_result *out) {
     AUTO_JSON json_t *written = NULL;
     assert_ok(json_load(path, 1 << 20, &written, &err), &err);
     assert_true(json_equal(written, out->json));
+}
+
+static void run(struct bench *b, struct rollout_result *out) {
+    run_as(b, "r", out);
 }
 
 static void assert_cause(const struct rollout_result *r, const char *status, const char *cause) {
@@ -244,6 +252,78 @@ static void setup_without_an_outside_network_is_said_and_goes_on(void **state) {
     assert_int_equal(fake_count("restart model"), 0); /* It is the agent's network already. */
     json_t *finding = json_array_get(json_object_get(r.json, "findings"), 0);
     assert_string_equal(json_string_value(json_object_get(finding, "code")), "setup_offline");
+    rollout_result_deinit(&r);
+}
+
+static bool finds(const struct rollout_result *r, const char *code) {
+    size_t i;
+    json_t *one;
+    json_array_foreach(json_object_get(r->json, "findings"), i, one) {
+        if (strcmp(json_string_value(json_object_get(one, "code")), code) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void what_cannot_be_collected_is_said(void **state) {
+    struct bench *b = *state;
+    struct rollout_result r = {0};
+    fake.faults[0] = (struct fake_fault){.call = "exec:list-files", .code = ERR_SYS};
+    fake.faults[1] = (struct fake_fault){.call = "read:agent.log", .code = ERR_NOT_FOUND};
+    run(b, &r);
+    assert_true(finds(&r, "files_unreadable"));
+    assert_true(finds(&r, "agent_log_unreadable"));
+    assert_true(finds(&r, "no_turns"));
+    assert_false(finds(&r, "file_not_kept"));
+    rollout_result_deinit(&r);
+    memset(fake.faults, 0, sizeof fake.faults);
+    /* A name that no file of ours may have. */
+    static const char listing[] = "5 a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r/s/t/u/v/w/x/y/z\0"
+                                  "5 fine";
+    fake.listing = (struct sv){listing, sizeof listing};
+    run_as(b, "r2", &r);
+    assert_true(finds(&r, "file_not_kept"));
+    assert_false(finds(&r, "files_unreadable"));
+    rollout_result_deinit(&r);
+}
+
+/* Calls that have no end, the second with a byte that is not what was written. */
+static void plant_calls(struct rollout_factory *f, const char *session) {
+    struct err err = {0};
+    AUTO_FREE char *path = NULL;
+    struct journal_record record = {
+        .type = JOURNAL_INTENT, .session = sv_from(session), .head = SV("{\"a\":1}")};
+    for (record.call = 1; record.call <= 2; record.call++) {
+        assert_ok(journal_append(f->journal, &record, NULL, NULL, &err), &err);
+    }
+    assert_ok(journal_flush(f->journal, &err), &err);
+    DIR *dir = opendir(f->journal_dir);
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (e->d_name[0] != '.') {
+            free(path);
+            path = mem_printf("%s/%s/000001.log", f->journal_dir, e->d_name);
+        }
+    }
+    closedir(dir);
+    AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);
+    struct stat st;
+    assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    assert_int_equal(pwrite(fd, "#", 1, st.st_size - 1), 1);
+}
+
+static void damage_and_calls_without_an_end_are_said(void **state) {
+    struct bench *b = *state;
+    struct rollout_result r = {0};
+    run(b, &r);
+    assert_false(finds(&r, "open_calls"));
+    assert_false(finds(&r, "journal_torn"));
+    rollout_result_deinit(&r);
+    plant_calls(b->factory, "other.1");
+    run_as(b, "other", &r);
+    assert_true(finds(&r, "open_calls"));
+    assert_true(finds(&r, "journal_torn"));
+    assert_true(finds(&r, "nothing_trainable"));
     rollout_result_deinit(&r);
 }
 
@@ -488,6 +568,8 @@ static const struct CMUnitTest tests[] = {
     CASE(one_that_never_comes_up_is_tried_three_times_and_the_first_error_told),
     CASE(want_of_something_on_the_machine_is_not_tried_again),
     CASE(setup_without_an_outside_network_is_said_and_goes_on),
+    CASE(what_cannot_be_collected_is_said),
+    CASE(damage_and_calls_without_an_end_are_said),
     CASE(a_crashed_agent_is_verified_unless_only_clean_ones_are),
     CASE(an_agent_out_of_time_is_stopped_and_verified),
     CASE(an_agent_without_a_call_gets_a_second_attempt_and_the_first_is_kept),
