@@ -8,8 +8,9 @@
 /* As the reference: files of the work folder, two levels deep, under 64 KiB. */
 #define FILES_DEPTH "2"
 #define FILE_BYTES_MAX (64u * 1024)
-#define LISTING_MAX (64u * 1024) /* 32 names of 4 KB (the longest path) would not fit; 2 KB do. */
-#define READ_STEP (1u << 20)     /* One frame of the guest's protocol carries it. */
+#define LISTING_MAX (1u << 20) /* Some 30,000 files: more are no work to be looked at one by one.  \
+                                */
+#define READ_STEP (1u << 20)   /* One frame of the guest's protocol carries it. */
 
 /* Where a file of the agent's choosing ends: reading past the end gives nothing, so the size of a
  * file needs no door of its own. */
@@ -86,14 +87,16 @@ int session_read_log(struct rollout_session *s, struct buf *out, struct err *err
     return buf_add_sv(out, buf_sv(&log)) < 0 ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 }
 
-/* The names, NUL after each, sorted; nothing where there is no work folder. */
-static int list_files(struct rollout_session *s, struct buf *names, struct err *err) {
-    static const char script[] = "cd -- \"$1\" 2>/dev/null || exit 0\n"
-                                 "find . -maxdepth " FILES_DEPTH " -type f -size -129 -printf "
-                                 "'%s %P\\0' 2>/dev/null | sort -z -k2 | head -z -n 64\n";
-    const char *argv[] = {"bash", "--noprofile", "--norc",   "-c",
-                          script, "list-files",  s->workdir, NULL};
+/* "SIZE NAME", NUL after each, in no order; nothing where there is no work folder. One program, and
+ * no shell or sort beside it: this is asked of every rollout. */
+static int list_files(struct rollout_session *s, struct buf *listing, struct err *err) {
+    AUTO_FREE char *folder = mem_printf("%s/.", s->workdir); /* Also behind a link. */
+    const char *argv[] = {"find",  folder, "-maxdepth", FILES_DEPTH, "-type", "f",
+                          "-size", "-129", "-printf",   "%s %P\\0",  NULL};
     struct sandbox_output out = {0};
+    if (!folder) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
     int r = sandbox_exec(s->sandbox,
                          &(struct sandbox_exec){.argv = argv,
                                                 .clean = true,
@@ -106,26 +109,58 @@ static int list_files(struct rollout_session *s, struct buf *names, struct err *
         r = err_set(err, ERR_TIMEOUT, "listing the work folder took more than %.0f s",
                     BUDGET_COLLECT_S);
     }
-    if (r >= 0 && buf_add_sv(names, buf_sv(&out.out)) < 0) {
+    struct sv text = buf_sv(&out.out);
+    if (out.truncated) { /* What is left of the first entry is none. */
+        const char *end = memchr(text.p, '\0', text.n);
+        text = sv_cut(text, end ? (size_t)(end - text.p) + 1 : text.n);
+    }
+    if (r >= 0 && buf_add_sv(listing, text) < 0) {
         r = err_set(err, ERR_NOMEM, "out of memory");
     }
     sandbox_output_deinit(&out);
     return r;
 }
 
-/* Takes the next "SIZE NAME" off the listing; false at its end. */
-static bool next_name(struct sv *listing, unsigned long long *size, struct sv *name) {
+/* Takes the next "SIZE NAME" off the listing, if the file may be shown; false at its end. */
+static bool next_name(struct sv *listing, struct sv *name) {
     while (listing->n > 0) {
         const char *end = memchr(listing->p, '\0', listing->n);
         struct sv entry = {listing->p, end ? (size_t)(end - listing->p) : listing->n};
         *listing = sv_cut(*listing, end ? entry.n + 1 : entry.n);
         size_t space = sv_find(entry, SV(" "));
-        if (space != (size_t)-1 && sv_parse_u64((struct sv){entry.p, space}, UINT32_MAX, size)) {
+        unsigned long long size = 0;
+        if (space != (size_t)-1 && space + 1 < entry.n &&
+            sv_parse_u64((struct sv){entry.p, space}, UINT32_MAX, &size) && size < FILE_BYTES_MAX) {
             *name = sv_cut(entry, space + 1);
-            return name->n > 0;
+            return true;
         }
     }
     return false;
+}
+
+/* As bytes: the same in every locale. */
+static int by_bytes(const void *a, const void *b) {
+    const struct sv *x = a;
+    const struct sv *y = b;
+    int order = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
+    return order ? order : (x->n > y->n) - (x->n < y->n);
+}
+
+/* The first names in their order, at most `max`, which borrow from the listing. */
+static size_t first_names(struct sv listing, struct sv *out, size_t max) {
+    struct sv name;
+    size_t n = 0;
+    while (next_name(&listing, &name)) {
+        if (n == max && by_bytes(&name, &out[n - 1]) >= 0) {
+            continue;
+        }
+        size_t at = n < max ? n++ : n - 1;
+        for (; at > 0 && by_bytes(&name, &out[at - 1]) < 0; at--) {
+            out[at] = out[at - 1];
+        }
+        out[at] = name;
+    }
+    return n;
 }
 
 static void collect_file(struct rollout_session *s, struct sv name) {
@@ -147,18 +182,15 @@ void session_collect_files(struct rollout_session *s) {
         return;
     }
     s->files_collected = true;
-    AUTO_BUF struct buf names = {0};
+    AUTO_BUF struct buf listing = {0};
+    struct sv names[SESSION_FILES_MAX];
     struct err e = {0};
-    if (list_files(s, &names, &e) < 0) {
+    if (list_files(s, &listing, &e) < 0) {
         session_finding(s, "files_unreadable", "%s", e.msg);
         return;
     }
-    struct sv listing = buf_sv(&names), name;
-    unsigned long long size = 0;
-    while (s->n_files < SESSION_FILES_MAX && !cancel_thrown(s->control.hard) &&
-           next_name(&listing, &size, &name)) {
-        if (size < FILE_BYTES_MAX) {
-            collect_file(s, name);
-        }
+    size_t n = first_names(buf_sv(&listing), names, ARRAY_LEN(names));
+    for (size_t i = 0; i < n && !cancel_thrown(s->control.hard); i++) {
+        collect_file(s, names[i]);
     }
 }

@@ -50,7 +50,7 @@ static int make_locked_dir(const char *state, struct box *b, struct err *err) {
     if (r == 0) {
         r = make_folder(b->dir, 0711, err);
     }
-    return r < 0 ? r : box_lock(b->dir, O_CREAT, &b->lock_fd, err);
+    return r < 0 ? r : box_lock(b->dir, &b->lock_fd, err);
 }
 
 static int make_home(struct box *b, struct err *err) {

@@ -12,9 +12,9 @@
 #include "sandbox/state.h"
 
 /*
- * A box is what a local sandbox has on disk, in <state>/sandboxes/<id>/:
+ * A box is what a local sandbox has on disk, in <state>/sandboxes/<id>/. The living owner holds a
+ * flock of that folder, which opens by itself when the owner dies. In it:
  *
- *     lock          flock held by the living owner; it opens by itself when the owner dies
  *     record.json   labels, uid, control groups, first process: what `list` and `sweep` go by
  *     home/         the agent's home, owned by the box's uid, 0700; or what `home.ext4` is mounted
  *                   on inside

@@ -38,19 +38,19 @@ int box_gate(const char *state, int how, int *out_fd, struct err *err) {
     return 0;
 }
 
-int box_lock(const char *dir, int flags, int *out_fd, struct err *err) {
-    AUTO_FREE char *path = file_join(dir, "lock");
-    if (!path) {
-        return err_set(err, ERR_NOMEM, "out of memory");
-    }
-    AUTO_CLOSE int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+int box_lock(const char *dir, int *out_fd, struct err *err) {
+    struct stat st;
+    AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         return err_sys(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, errno, "cannot open '%s'",
-                       path);
+                       dir);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         return err_sys(err, errno == EWOULDBLOCK ? ERR_EXISTS : ERR_SYS, errno, "cannot lock '%s'",
-                       path);
+                       dir);
+    }
+    if (fstat(fd, &st) < 0 || st.st_nlink == 0) { /* Removed while we looked. */
+        return err_set(err, ERR_NOT_FOUND, "no sandbox '%s'", dir);
     }
     *out_fd = TAKE_FD(fd);
     return 0;
@@ -93,12 +93,9 @@ static int visit_one(const char *state, const char *id, const char *run, visit_f
         return 0;
     }
     struct seen box = {.dir = dir, .id = id, .record = record, .lock_fd = -1};
-    int r = box_lock(dir, 0, &box.lock_fd, err);
-    if (r == ERR_NOT_FOUND && file_exists(dir)) {
-        r = box_lock(dir, O_CREAT, &box.lock_fd, err); /* Its owner died in making it. */
-    }
+    int r = box_lock(dir, &box.lock_fd, err);
     if (r == ERR_NOT_FOUND) {
-        return 0; /* Removed while we looked. */
+        return 0;
     }
     if (r < 0 && r != ERR_EXISTS) {
         return r;

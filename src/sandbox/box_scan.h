@@ -14,9 +14,9 @@
 /* Takes the gate of the sandboxes' folder: LOCK_SH to make a box, LOCK_EX to look round. */
 int box_gate(const char *state, int how, int *out_fd, struct err *err) CHECK_RESULT;
 
-/* Takes the box's own lock. ERR_EXISTS when a living owner has it, ERR_NOT_FOUND without O_CREAT in
- * `flags` when there is no lock file. */
-int box_lock(const char *dir, int flags, int *out_fd, struct err *err) CHECK_RESULT;
+/* Takes the box's own lock: a flock of its folder. ERR_EXISTS when a living owner has it,
+ * ERR_NOT_FOUND when there is no such folder any more. */
+int box_lock(const char *dir, int *out_fd, struct err *err) CHECK_RESULT;
 
 /* This boot's name, and a process's start in ticks since then: with its pid they name it for ever.
  * Negative when the kernel does not say. */

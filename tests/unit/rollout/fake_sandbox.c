@@ -94,7 +94,7 @@ static const char *command_of(const struct sandbox_exec *what) {
     const char *last = "";
     for (size_t i = 0; what->argv[i]; i++) {
         last = what->argv[i];
-        if (strcmp(last, "make-room") == 0 || strcmp(last, "list-files") == 0) {
+        if (strcmp(last, "make-room") == 0 || strcmp(last, "find") == 0) {
             return last;
         }
     }

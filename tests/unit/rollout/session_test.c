@@ -523,7 +523,7 @@ static void a_cancelled_rollout_is_collected_and_one_cancelled_hard_is_not(void 
                   &err);
         assert_cause(&r, "cancelled", "-");
         assert_int_equal(rollout_result_exit_status(&r), 130);
-        assert_int_equal(fake_count("exec clean list-files"), hard ? 0 : 1);
+        assert_int_equal(fake_count("exec clean find"), hard ? 0 : 1);
         assert_int_equal(fake.alive, 0);
         rollout_result_deinit(&r);
         cancel_free(cancel);
