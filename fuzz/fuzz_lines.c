@@ -13,9 +13,9 @@ static void drop_breaks(struct sv text, struct buf *out) {
 
 static void check(struct sse *s, const struct sse_event *event) {
     const struct restore_plan plans[] = {
-        {.logprobs = true, .token_ids = true},
-        {.engine = ENGINE_LLAMA_CPP, .logprobs = true, .token_ids = true},
-        {.top_logprobs = true},
+        {profile_of(ENGINE_UNKNOWN), ASK_LOGPROBS | ASK_IDS},
+        {profile_of(ENGINE_LLAMA_CPP), ASK_LOGPROBS | ASK_IDS},
+        {profile_of(ENGINE_UNKNOWN), ASK_ALTERNATIVES},
     };
     for (size_t i = 0; i < 3; i++) {
         struct chunk c = {0};

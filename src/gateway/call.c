@@ -176,7 +176,9 @@ void call_go(struct call *c) {
     const struct gateway_session *s = c->session;
     struct err e = {0};
     const struct rewrite_options o = {
+        .profile = c->profile,
         .level = c->level,
+        .withdrawn = c->withdrawn,
         .top_logprobs = s->top_logprobs,
         .max_tokens_cap = s->max_tokens_cap,
         .disable_thinking = s->disable_thinking,
@@ -267,8 +269,7 @@ static void begin(struct call *c, bool readable) {
     c->edits = s->edits && readable;
     c->n_choices = request_n(request);
     c->rewrite.model = request->fields[REQUEST_MODEL].value;
-    c->level = session_level(s, &c->use, request->fields[REQUEST_MODEL].value,
-                             request_is_stream(request), request_has_tools(request));
+    call_plan_ask(c);
     call_go(c);
 }
 

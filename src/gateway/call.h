@@ -68,8 +68,10 @@ struct call {
     struct sv agent_text; /* What it says: one of the two. */
     struct request request;
     struct rewrite rewrite;
-    struct buf head; /* Of the request to the engine. */
-    enum capture_level level;
+    struct buf head;               /* Of the request to the engine. */
+    const struct profile *profile; /* How the engine is asked. */
+    unsigned withdrawn;            /* enum ask: what it is not asked for. */
+    enum capture_level level;      /* At most. */
     unsigned resends;
     int refused_status; /* What the engine said to what was asked before. */
     unsigned n_choices; /* That were asked for. */
@@ -137,6 +139,15 @@ void call_release(struct call *c);
 /* call_ask.c: builds the request's head and sends it. */
 void call_ask(struct call *c);
 extern const struct upstream_events call_upstream_events;
+
+/* call_negotiate.c */
+void call_plan_ask(struct call *c); /* At its beginning. */
+void call_learn_from_head(struct call *c, const struct http1_head *head);
+void call_learn_from_success(struct call *c);
+void call_learn_from_answer(struct call *c); /* At its end. */
+bool call_may_be_refused(const struct call *c);
+/* A refusal that names what only we asked for: to be asked again without it. */
+bool call_asks_again(struct call *c);
 
 /* Takes what the engine's answer says, decoded, and covers the key in it. */
 int call_take_plain(struct call *c, struct sv plain, struct err *err) CHECK_RESULT;

@@ -66,19 +66,11 @@ static bool has_type(const struct http1_head *head, struct sv want) {
     return type.n >= want.n && sv_eq_nocase((struct sv){type.p, want.n}, want);
 }
 
-static enum engine engine_from(const struct call *c, const struct http1_head *head) {
-    if (c->use.endpoint->is_openai) {
-        return ENGINE_OPENAI;
-    }
-    struct sv server = http1_get(head, SV("Server"));
-    return sv_starts_with(server, SV("llama.cpp")) ? ENGINE_LLAMA_CPP : ENGINE_UNKNOWN;
-}
-
 static enum call_mode mode_for(const struct call *c, const struct http1_head *head) {
     if (c->is_models) {
         return MODE_WHOLE;
     }
-    if ((c->status == 400 || c->status == 422) && rewrite_injects(&c->rewrite)) {
+    if (call_may_be_refused(c)) {
         return MODE_PROBE;
     }
     if (c->status >= 400 || c->is_unreadable) {
@@ -93,13 +85,7 @@ static enum call_mode mode_for(const struct call *c, const struct http1_head *he
 static int take_head(struct call *c, const struct http1_head *head, struct err *err) {
     static const char *const drop[] = {"Content-Encoding", NULL};
     c->status = head->status;
-    c->plan = (struct restore_plan){
-        .engine = engine_from(c, head),
-        .logprobs = c->rewrite.logprobs,
-        .top_logprobs = c->rewrite.top_logprobs && !c->rewrite.logprobs,
-        .token_ids = c->rewrite.token_ids,
-        .usage = c->rewrite.usage,
-    };
+    call_learn_from_head(c, head);
     c->restores = restore_is_needed(&c->plan);
     c->has_length = head->has_length;
     c->length = head->content_length;
@@ -128,10 +114,7 @@ static void on_head(void *arg, const struct http1_head *head) {
         call_fail(c, END_ERROR, &e);
         return;
     }
-    if (c->resends > 0 && c->status < 300) {
-        session_remember(c->session, c->rewrite.model, request_is_stream(&c->request),
-                         request_has_tools(&c->request), c->level);
-    }
+    call_learn_from_success(c);
     if (c->mode == MODE_PASS) {
         reply_start(c, c->has_length, c->length);
     } else if (c->mode == MODE_STREAM) {
@@ -195,24 +178,6 @@ static void on_flush(void *arg) {
     }
 }
 
-/* A refusal that comes from what only we asked for: ask again without it. */
-static bool asks_again(struct call *c) {
-    if (c->mode != MODE_PROBE || c->level == LEVEL_TEXT || !c->x || c->is_ending) {
-        return false;
-    }
-    bool names_ids = sv_find(buf_sv(&c->answer), SV("return_token_ids")) != (size_t)-1;
-    c->level = c->level == LEVEL_TOKENS && names_ids ? LEVEL_LOGPROBS : LEVEL_TEXT;
-    c->refused_status = c->status;
-    c->resends++;
-    c->status = 0;
-    c->mode = MODE_NONE;
-    c->first_us = 0;
-    decode_free(TAKE(c->decode));
-    buf_reset(&c->answer);
-    buf_reset(&c->raw);
-    return true;
-}
-
 /* A body whose framing has no end of its own, and that stopped in the middle. */
 static bool is_cut_off(const struct call *c) {
     if (!c->until_close || c->is_unreadable || !(c->record || c->restores)) {
@@ -228,7 +193,7 @@ static void on_end(void *arg) {
     struct err e = {0};
     int rc = c->decode ? call_decode_end(c, &e) : 0;
     rc = rc < 0 ? rc : take_rest(c, &e);
-    if (rc == 0 && asks_again(c)) {
+    if (rc == 0 && call_asks_again(c)) {
         call_go(c);
         return;
     }

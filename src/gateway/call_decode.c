@@ -13,7 +13,7 @@ void call_decode_begin(struct call *c, const struct http1_head *head) {
     }
     c->is_unreadable = decode_new(head, DECODE_ANSWER_MAX, &c->decode, NULL) < 0;
     /* A refusal that may lead to another try is read as a whole. */
-    bool may_refuse = c->status >= 400 && rewrite_injects(&c->rewrite);
+    bool may_refuse = call_may_be_refused(c);
     c->copies = c->decode && !c->restores && !may_quote && !may_refuse;
     if (c->decode && !c->copies) {
         c->has_length = false; /* It was that of the encoded bytes. */

@@ -23,13 +23,9 @@ static void journal_done(void *arg, int code) {
 }
 
 static const char *engine_of(const struct call *c) {
-    if (c->plan.engine != ENGINE_UNKNOWN) {
-        return engine_name(c->plan.engine);
-    }
-    if (c->capture.has_row_ids_from_engine) {
-        return engine_name(ENGINE_LLAMA_CPP);
-    }
-    return c->capture.prompt_ids_on_top ? engine_name(ENGINE_VLLM) : NULL;
+    const struct profile *p = c->plan.profile;
+    enum engine e = p && p->engine ? p->engine : c->capture.engine;
+    return e ? profile_of(e)->name : NULL;
 }
 
 static int agent_status(const struct call *c) {
@@ -48,7 +44,8 @@ static void get_facts(const struct call *c, bool tail_open, struct record_facts 
         .engine = engine_of(c),
         .tail_open = tail_open,
         .encoded = c->is_unreadable,
-        .neutralised = c->rewrite.neutral,
+        .neutralised = c->rewrite.ours & ASK_NEUTRAL,
+        .wanted = c->edits ? c->rewrite.wanted : 0,
         .policy_version = buf_sv(&c->use.target->policy_version),
         .policy_changed = session_policy_changed(c->session, &c->use),
         .answer_too_big = c->answer_too_big,
@@ -66,7 +63,8 @@ static void get_facts(const struct call *c, bool tail_open, struct record_facts 
 /* A whole answer's text for the record: without log-probabilities and ids, as the record has them
  * apart. */
 static int put_answer(struct call *c, struct buf *out) {
-    const struct restore_plan all = {.engine = c->plan.engine, .logprobs = true, .token_ids = true};
+    const struct restore_plan all = {.profile = c->plan.profile,
+                                     .ours = ASK_ANY_LOGPROBS | ASK_ANY_IDS};
     if (c->mode == MODE_STREAM || c->capture.n_choices == 0) {
         return 0;
     }
@@ -260,6 +258,7 @@ static void conclude(struct call *c) {
     upstream_cancel(c->up);
     c->up = NULL;
     if (!c->is_models) {
+        call_learn_from_answer(c);
         count_end(c);
     }
     const struct gateway *g = c->worker->gateway;

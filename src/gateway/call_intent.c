@@ -54,7 +54,7 @@ static int put_head(const struct call *c, struct buf *head) {
     rc = rc < 0 ? rc
                 : buf_addf(head, ",\"dialect\":\"openai_chat\",\"stream\":%s,\"level\":\"%s\"",
                            request_is_stream(&c->request) ? "true" : "false",
-                           level_name(c->edits ? c->level : LEVEL_TEXT));
+                           level_name(c->edits ? c->rewrite.rung->level : LEVEL_TEXT));
     if (rc == 0 && c->rewrite.model.n > 0) {
         rc = buf_adds(head, ",\"model\":");
         rc = rc < 0 ? rc : text_copy_finite(c->rewrite.model, head);

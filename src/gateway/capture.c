@@ -104,6 +104,20 @@ static bool is_zero(struct sv number) {
     return true;
 }
 
+/* Where an engine has no rows, one in the shape that all have. */
+static int add_made_row(struct capture *k, struct capture_choice *choice,
+                        const struct chunk_row *row) {
+    AUTO_BUF struct buf made = {0};
+    int rc = buf_addf(&made, "{\"token\":%.*s,\"logprob\":%.*s",
+                      SV_ARG(row->token.n > 0 ? row->token : SV("null")),
+                      SV_ARG(row->logprob_is_number ? row->logprob : SV("null")));
+    if (rc == 0 && row->id.n > 0) {
+        rc = buf_addf(&made, ",\"id\":%.*s", SV_ARG(row->id));
+    }
+    rc = rc < 0 ? rc : buf_addc(&made, '}');
+    return rc < 0 ? rc : add_item(k, &choice->rows, buf_sv(&made));
+}
+
 static int add_row(struct capture *k, struct capture_choice *choice, const struct chunk_row *row,
                    bool nonfinite) {
     choice->n_rows++;
@@ -118,6 +132,7 @@ static int add_row(struct capture *k, struct capture_choice *choice, const struc
     struct sv id = row->id;
     if (id.n > 0) {
         k->has_row_ids_from_engine = true;
+        k->engine = row->text.n > 0 ? ENGINE_LLAMA_CPP : ENGINE_TOGETHER;
     } else if (!id_of_token(row->token, &id)) {
         id.n = 0;
     }
@@ -127,6 +142,9 @@ static int add_row(struct capture *k, struct capture_choice *choice, const struc
     if (rc == 0 && id.n > 0) {
         choice->n_row_ids++;
         rc = add_item(k, &choice->row_ids, id);
+    }
+    if (rc == 0 && row->text.n == 0) {
+        return add_made_row(k, choice, row);
     }
     if (rc < 0 || !nonfinite) {
         return rc < 0 ? rc : add_item(k, &choice->rows, row->text);
@@ -174,9 +192,15 @@ static int add_message(struct capture *k, struct capture_choice *choice,
 static int add_choice(struct capture *k, const struct chunk *c, const struct chunk_choice *from) {
     struct capture_choice *choice;
     int rc = choice_at(k, from->index, &choice);
+    if (from->has_matched_stop) {
+        k->engine = ENGINE_SGLANG;
+    } else if (from->token_id.has_value) {
+        k->engine = ENGINE_TOGETHER;
+    }
     rc = rc < 0 ? rc : add_message(k, choice, from);
     rc = rc < 0 ? rc : add_rows(k, choice, c, from);
     rc = rc < 0 ? rc : add_ids(k, choice, from->token_ids.value);
+    rc = rc < 0 ? rc : add_ids(k, choice, from->response_token_ids.value);
     if (rc == 0 && from->prompt_token_ids.has_value && k->prompt_ids.len == 0) {
         rc = add(k, &k->prompt_ids, from->prompt_token_ids.value);
     }
@@ -208,6 +232,33 @@ static int add_weight_version(struct capture *k, struct sv metadata) {
     return rc;
 }
 
+/* A list of lists: one of each choice. */
+static int add_output_ids(struct capture *k, struct sv lists) {
+    struct scan s;
+    struct sv list;
+    int rc = 0;
+    scan_init(&s, lists);
+    if (scan_enter_array(&s) < 0) {
+        return 0;
+    }
+    for (size_t i = 0; rc == 0 && i < k->n_choices && scan_next_item(&s) == 1; i++) {
+        if (scan_skip(&s, &list) < 0) {
+            break;
+        }
+        /* The same ids may have come in the choice too. */
+        rc = k->choices[i].n_ids == 0 ? add_ids(k, &k->choices[i], list) : 0;
+    }
+    return rc;
+}
+
+static int add_sglext(struct capture *k, const struct chunk *c) {
+    int rc = 0;
+    if (c->input_ids.has_value && k->prompt_ids.len == 0) {
+        rc = add(k, &k->prompt_ids, c->input_ids.value);
+    }
+    return rc == 0 && c->output_ids.has_value ? add_output_ids(k, c->output_ids.value) : rc;
+}
+
 int capture_add(struct capture *k, const struct chunk *c) {
     int rc = 0;
     if (k->id.len == 0) {
@@ -224,13 +275,13 @@ int capture_add(struct capture *k, const struct chunk *c) {
         rc = put(&k->usage, c->usage.value);
     }
     if (rc == 0 && c->prompt_token_ids.has_value && k->prompt_ids.len == 0) {
-        k->prompt_ids_on_top = true;
+        k->engine = ENGINE_VLLM;
         rc = add(k, &k->prompt_ids, c->prompt_token_ids.value);
     }
     for (size_t i = 0; rc == 0 && i < c->n_choices; i++) {
         rc = add_choice(k, c, &c->choices[i]);
     }
-    return rc;
+    return rc < 0 ? rc : add_sglext(k, c);
 }
 
 static void clear(struct buf *b) {
@@ -279,7 +330,8 @@ void capture_reset(struct capture *k) {
 #define CLEAR_OWN_(field) clear(&k->field);
     CAPTURE_BUFS(CLEAR_OWN_)
     k->n_choices = k->n_finished = k->bytes = 0;
-    k->over_limit = k->has_row_ids_from_engine = k->prompt_ids_on_top = false;
+    k->over_limit = k->has_row_ids_from_engine = false;
+    k->engine = ENGINE_UNKNOWN;
     k->n_bad_events = 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/sv.h"
 #include "gateway/chunk.h"
+#include "gateway/profile.h"
 
 /*
  * What one call's answer says, put together from its chunks. Everything is kept in the engine's own
@@ -73,8 +74,8 @@ struct capture {
     struct buf error;          /* An error that came within the answer. */
     size_t bytes;
     bool over_limit;
-    bool has_row_ids_from_engine; /* llama.cpp's `id` was met. */
-    bool prompt_ids_on_top;       /* As vLLM has them, not in a choice. */
+    bool has_row_ids_from_engine; /* Rows name their ids. */
+    enum engine engine;           /* As its own fields tell. */
     uint64_t n_bad_events;        /* That were no JSON, or not of this API. */
 };
 

@@ -129,27 +129,69 @@ static int read_row(struct scan *s, struct chunk *c) {
     return rc;
 }
 
+/* Together's lists, side by side: the same place of each is one token's. */
+static int read_column(struct scan *s, struct chunk *c, size_t first, size_t at) {
+    size_t i = first;
+    int rc = scan_enter_array(s);
+    while (rc >= 0 && (rc = scan_next_item(s)) == 1) {
+        struct sv value;
+        struct chunk_row *row = NULL;
+        int kind = scan_skip(s, &value);
+        rc = kind < 0 || i < c->n_rows ? kind : new_row(c, &row);
+        if (rc >= 0) {
+            row = &c->rows[i++];
+            *(struct sv *)(void *)((char *)row + at) = value;
+            row->logprob_is_number |=
+                at == offsetof(struct chunk_row, logprob) && kind == SCAN_NUMBER;
+        }
+    }
+    return rc;
+}
+
+static int read_rows(struct scan *s, struct chunk *c) {
+    struct sv other;
+    int rc = scan_enter_array(s);
+    while (rc >= 0 && (rc = scan_next_item(s)) == 1) {
+        rc = scan_peek(s) == SCAN_OBJECT ? read_row(s, c) : scan_skip(s, &other);
+    }
+    return rc;
+}
+
 /* The value of `logprobs`, when it is an object: its rows stand in `content`. */
 static int read_logprobs(struct scan *s, struct chunk *c) {
+    static const struct {
+        struct sv name;
+        size_t at;
+    } columns[] = {
+        {{"tokens", 6}, offsetof(struct chunk_row, token)},
+        {{"token_ids", 9}, offsetof(struct chunk_row, id)},
+        {{"token_logprobs", 14}, offsetof(struct chunk_row, logprob)},
+    };
     struct sv key;
     struct sv other;
+    size_t first = c->n_rows;
     int rc = scan_enter_object(s);
     while (rc >= 0 && (rc = scan_next_key(s, &key)) == 1) {
-        if (!text_key_is(s, key, SV("content")) || scan_peek(s) != SCAN_ARRAY) {
+        size_t i = 0;
+        if (scan_peek(s) != SCAN_ARRAY) {
             rc = scan_skip(s, &other);
             continue;
         }
-        rc = scan_enter_array(s);
-        while (rc >= 0 && (rc = scan_next_item(s)) == 1) {
-            rc = scan_peek(s) == SCAN_OBJECT ? read_row(s, c) : scan_skip(s, &other);
+        while (i < 3 && !text_key_is(s, key, columns[i].name)) {
+            i++;
         }
+        rc = i < 3                                ? read_column(s, c, first, columns[i].at)
+             : text_key_is(s, key, SV("content")) ? read_rows(s, c)
+                                                  : scan_skip(s, &other);
     }
     return rc;
 }
 
 static int choice_logprobs(struct scan *s, struct sv key, size_t ordinal, struct chunk *c,
                            struct chunk_choice *choice) {
-    if (scan_peek(s) != SCAN_OBJECT) {
+    int kind = scan_peek(s);
+    if (kind != SCAN_OBJECT) {
+        choice->logprobs_is_number = kind == SCAN_NUMBER;
         return take_field(s, key, ordinal, &choice->logprobs);
     }
     size_t first = c->n_rows;
@@ -182,12 +224,15 @@ static int read_message(struct scan *s, struct chunk_choice *choice) {
     }
     const char *start = s->p;
     struct sv key;
-    struct sv other;
     choice->message_is_empty = true;
     int rc = scan_enter_object(s);
-    while (rc >= 0 && (rc = scan_next_key(s, &key)) == 1) {
+    for (size_t ordinal = 0; rc >= 0 && (rc = scan_next_key(s, &key)) == 1; ordinal++) {
+        struct sv other = {0};
         struct sv *out = &other;
-        choice->message_is_empty = false;
+        if (text_key_is(s, key, SV("token_id"))) {
+            rc = take_field(s, key, ordinal, &choice->token_id);
+            continue;
+        }
         for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
             if (text_key_is(s, key, fields[i].name)) {
                 out = (struct sv *)(void *)((char *)choice + fields[i].at);
@@ -195,6 +240,7 @@ static int read_message(struct scan *s, struct chunk_choice *choice) {
             }
         }
         rc = take(s, out);
+        choice->message_is_empty &= out->n == 0;
     }
     choice->message = (struct sv){start, (size_t)(s->p - start)};
     return rc;
@@ -227,13 +273,37 @@ static int choice_field(struct scan *s, struct sv key, size_t ordinal, struct ch
     if (text_key_is(s, key, SV("finish_reason"))) {
         return take(s, &choice->finish_reason);
     }
-    if (text_key_is(s, key, SV("token_ids"))) {
-        return take_field(s, key, ordinal, &choice->token_ids);
+    const struct {
+        struct sv name;
+        struct chunk_field *to;
+    } fields[] = {
+        {SV("token_ids"), &choice->token_ids},
+        {SV("prompt_token_ids"), &choice->prompt_token_ids},
+        {SV("response_token_ids"), &choice->response_token_ids},
+        {SV("top_logprobs"), &choice->top_logprobs},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (text_key_is(s, key, fields[i].name)) {
+            return take_field(s, key, ordinal, fields[i].to);
+        }
     }
-    if (text_key_is(s, key, SV("prompt_token_ids"))) {
-        return take_field(s, key, ordinal, &choice->prompt_token_ids);
-    }
+    choice->has_matched_stop |= text_key_is(s, key, SV("matched_stop"));
     return scan_skip(s, &other);
+}
+
+/* A chunk of Together's has one token, and says of it in three places. */
+static int add_lone_row(struct chunk *c, struct chunk_choice *choice) {
+    struct chunk_row *row;
+    int rc = new_row(c, &row);
+    if (rc == 0) {
+        row->token = choice->content;
+        row->logprob = choice->logprobs.value;
+        row->logprob_is_number = true;
+        row->id = choice->token_id.has_value ? choice->token_id.value : (struct sv){0};
+        choice->first_row = c->n_rows - 1;
+        choice->n_rows = 1;
+    }
+    return rc;
 }
 
 static int read_choice(struct scan *s, struct chunk *c) {
@@ -244,7 +314,7 @@ static int read_choice(struct scan *s, struct chunk *c) {
     for (size_t ordinal = 0; rc >= 0 && (rc = scan_next_key(s, &key)) == 1; ordinal++) {
         rc = choice_field(s, key, ordinal, c, choice);
     }
-    return rc;
+    return rc >= 0 && choice->logprobs_is_number ? add_lone_row(c, choice) : rc;
 }
 
 static int read_choices(struct scan *s, struct chunk *c) {
@@ -259,6 +329,26 @@ static int read_choices(struct scan *s, struct chunk *c) {
     while (rc >= 0 && (rc = scan_next_item(s)) == 1) {
         rc = read_choice(s, c);
     }
+    return rc;
+}
+
+static int read_sglext(struct scan *s, struct sv key, size_t ordinal, struct chunk *c) {
+    if (scan_peek(s) != SCAN_OBJECT) {
+        return take_field(s, key, ordinal, &c->sglext);
+    }
+    const char *start = s->p;
+    struct sv inner;
+    c->sglext_is_ids = true;
+    int rc = scan_enter_object(s);
+    for (size_t i = 0; rc >= 0 && (rc = scan_next_key(s, &inner)) == 1; i++) {
+        struct chunk_field other;
+        struct chunk_field *to = text_key_is(s, inner, SV("input_ids"))    ? &c->input_ids
+                                 : text_key_is(s, inner, SV("output_ids")) ? &c->output_ids
+                                                                           : &other;
+        c->sglext_is_ids &= to != &other;
+        rc = take_field(s, inner, i, to);
+    }
+    set_field(&c->sglext, key, (struct sv){start, (size_t)(s->p - start)}, SCAN_OBJECT, ordinal);
     return rc;
 }
 
@@ -285,6 +375,9 @@ static int top_field(struct scan *s, struct sv key, size_t ordinal, struct chunk
     if (text_key_is(s, key, SV("prompt_token_ids"))) {
         return take_field(s, key, ordinal, &c->prompt_token_ids);
     }
+    if (text_key_is(s, key, SV("sglext"))) {
+        return read_sglext(s, key, ordinal, c);
+    }
     if (text_key_is(s, key, SV("metadata"))) {
         return take(s, &c->metadata);
     }
@@ -297,7 +390,8 @@ static int top_field(struct scan *s, struct sv key, size_t ordinal, struct chunk
 static void reset(struct chunk *c) {
     c->id = c->created = c->model = c->system_fingerprint = c->error = c->metadata = (struct sv){0};
     c->usage = c->prompt_token_ids = (struct chunk_field){0};
-    c->has_choices = c->nonfinite = false;
+    c->sglext = c->input_ids = c->output_ids = (struct chunk_field){0};
+    c->has_choices = c->nonfinite = c->sglext_is_ids = false;
     c->n_choices = c->n_rows = 0;
 }
 
@@ -319,7 +413,7 @@ static void learn_prefix(struct chunk *c, const struct scan *s, struct sv text, 
     size_t n = (size_t)(s->p - text.p);
     p->n = 0;
     if (n > sizeof p->bytes || s->nonfinite || c->usage.member.n > 0 || c->error.n > 0 ||
-        c->prompt_token_ids.member.n > 0) {
+        c->prompt_token_ids.member.n > 0 || c->sglext.member.n > 0) {
         return;
     }
     memcpy(p->bytes, text.p, n);

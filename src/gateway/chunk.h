@@ -24,10 +24,10 @@ struct chunk_field {
 
 /* One row of log-probabilities. */
 struct chunk_row {
-    struct sv text;  /* The whole row. */
+    struct sv text;  /* The whole row; empty where an engine has no rows, but lists (Together). */
     struct sv token; /* With its quotes. */
     struct sv logprob;
-    struct sv id;           /* llama.cpp adds the token's id. */
+    struct sv id;           /* llama.cpp adds the token's id; Together gives it beside. */
     struct sv top_logprobs; /* The list. */
     bool logprob_is_number; /* Not null, NaN or an infinity. */
 };
@@ -36,10 +36,15 @@ struct chunk_choice {
     long long index;
     struct chunk_field logprobs;
     struct chunk_field token_ids;
-    struct chunk_field prompt_token_ids; /* SGLang puts them here. */
-    struct sv finish_reason;             /* With its quotes. */
-    struct sv message;                   /* `delta` or `message`: the object. */
-    bool message_is_empty;               /* {} */
+    struct chunk_field prompt_token_ids;   /* SGLang puts them here. */
+    struct chunk_field response_token_ids; /* Its own name for token_ids. */
+    struct chunk_field top_logprobs;       /* Together's, beside a number as `logprobs`. */
+    struct chunk_field token_id;           /* Together's, in `delta`. */
+    bool logprobs_is_number;
+    bool has_matched_stop;   /* SGLang's word, if null. */
+    struct sv finish_reason; /* With its quotes. */
+    struct sv message;       /* `delta` or `message`: the object. */
+    bool message_is_empty;   /* {}, or nothing but nulls. */
     struct sv role;
     struct sv content; /* A string with its quotes, or a list of parts. */
     struct sv reasoning;
@@ -68,6 +73,9 @@ struct chunk {
     struct sv error;
     struct sv metadata; /* SGLang says there which weights answered. */
     struct chunk_field usage;
+    struct chunk_field sglext;                /* SGLang's own object. */
+    struct chunk_field input_ids, output_ids; /* In it. */
+    bool sglext_is_ids;                       /* It holds nothing else. */
     struct chunk_field prompt_token_ids;
     bool has_choices; /* The key is there, with a list. */
     bool nonfinite;   /* The text holds a NaN or an infinity. */

@@ -28,6 +28,7 @@ static void release(struct endpoint *e) {
         free(e->host_field);
         free(e->chat_target);
         free(e->models_target);
+        known_deinit(&e->known);
         free(e);
     }
 }
@@ -47,10 +48,6 @@ static int join(const struct url *base, const char *route, char **out) {
     return *out ? 0 : ERR_NOMEM;
 }
 
-static bool is_openai(struct sv host) {
-    return sv_eq(host, SV("api.openai.com")) || sv_ends_with(host, SV(".openai.azure.com"));
-}
-
 static int fill(struct endpoints *t, struct endpoint *e, struct url *url, const char *text,
                 struct err *err) {
     AUTO_BUF struct buf host = {0};
@@ -67,7 +64,7 @@ static int fill(struct endpoints *t, struct endpoint *e, struct url *url, const 
     if (!e->host_field || !e->url) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
-    e->is_openai = is_openai(sv_from(url->host));
+    known_init(&e->known, engine_at(sv_from(url->host)));
     e->host = TAKE(url->host);
     e->port = url->port;
     return 0;

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "gateway/known.h"
 
 /*
  * Where a model answers, and sets of such places that serve one model. A place is shared by all
@@ -33,7 +34,7 @@ struct endpoint {
     char *host_field;  /* "example.org:8000" */
     char *chat_target; /* "/v1/chat/completions" */
     char *models_target;
-    bool is_openai; /* Refuses unknown fields; never asked for ids. */
+    struct known known;
 
     atomic_uint calls;    /* Under way. */
     atomic_uint sessions; /* That stick to it. */

@@ -62,6 +62,17 @@ static bool is_empty(const struct capture_choice *c) {
            !c->has_function_call;
 }
 
+unsigned evidence_absent(const struct capture *k, const struct record_facts *f) {
+    const struct capture_choice *choice = k->n_choices > 0 ? &k->choices[0] : NULL;
+    size_t n_ids = 0;
+    if (!choice || f->end != END_COMPLETE) {
+        return 0;
+    }
+    (void)capture_ids(choice, &n_ids);
+    return (n_ids == 0 ? f->wanted & ASK_ANY_IDS : 0) |
+           (choice->n_rows == 0 ? f->wanted & ASK_ANY_LOGPROBS : 0);
+}
+
 int evidence_put(const struct capture *k, const struct record_facts *f, struct buf *out) {
     static const struct capture_choice none;
     const struct capture_choice *choice = k->n_choices > 0 ? &k->choices[0] : &none;
@@ -82,6 +93,7 @@ int evidence_put(const struct capture *k, const struct record_facts *f, struct b
         {choice->n_positive_logps > 0, "positive_logprob"},
         {choice->n_rows >= EVIDENCE_ZEROS_MIN && choice->n_zero_logps == choice->n_rows,
          "zero_logprobs"},
+        {evidence_absent(k, f) != 0, "asked_but_absent"},
         {usage_differs(k), "usage_mismatch"},
         {lacks_stop_token(k), "stop_token_absent"},
         {k->n_choices > 1, "several_choices"},

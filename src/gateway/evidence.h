@@ -9,6 +9,9 @@
 #include "gateway/capture.h"
 #include "gateway/record.h"
 
+/* What was asked for and did not come, though the answer is whole: enum ask. */
+unsigned evidence_absent(const struct capture *k, const struct record_facts *f);
+
 /*
  * Appends what does not agree in a call, or is absent, as codes with commas between
  * ("no_logprobs"). It states facts; whether a call can be trained on is judged elsewhere. The codes

@@ -94,6 +94,13 @@ static int put_head(struct record *r, const struct capture *k, const struct reco
     if (rc == 0 && f->engine) {
         rc = buf_addf(head, ",\"engine\":\"%s\"", f->engine);
     }
+    unsigned absent = f->tail_open ? 0 : evidence_absent(k, f);
+    if (rc == 0 && absent) {
+        bool both = absent & ASK_ANY_IDS && absent & ASK_ANY_LOGPROBS;
+        rc = buf_addf(head, ",\"asked_but_absent\":[%s%s%s]",
+                      absent & ASK_ANY_IDS ? "\"token_ids\"" : "", both ? "," : "",
+                      absent & ASK_ANY_LOGPROBS ? "\"logprobs\"" : "");
+    }
     rc = rc < 0 ? rc : put_named(head, "model", buf_sv(&k->model));
     struct sv policy = k->weight_version.len > 0 ? buf_sv(&k->weight_version) : f->policy_version;
     rc = rc < 0 ? rc : put_named(head, "policy_version", policy);

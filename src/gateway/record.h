@@ -24,6 +24,7 @@ struct record_facts {
     struct sv upstream_error; /* Raw text; empty: none. */
     const char *engine;       /* NULL: not known. */
     bool tail_open;
+    unsigned wanted;     /* enum ask: what the engine was asked for. */
     bool encoded;        /* The engine encoded its answer, and it could not be decoded. */
     bool neutralised;    /* Truncation and penalties were switched off. */
     bool policy_changed; /* The session's policy is another than at the call's beginning. */

@@ -13,6 +13,10 @@ static const struct sv names[REQUEST_NAMES] = {
     [REQUEST_LOGPROBS] = {"logprobs", 8},
     [REQUEST_TOP_LOGPROBS] = {"top_logprobs", 12},
     [REQUEST_RETURN_TOKEN_IDS] = {"return_token_ids", 16},
+    [REQUEST_RETURN_TOKENS_AS_TOKEN_IDS] = {"return_tokens_as_token_ids", 26},
+    [REQUEST_RETURN_INPUT_IDS] = {"return_input_ids_in_sglext", 26},
+    [REQUEST_RETURN_OUTPUT_IDS] = {"return_output_ids_in_sglext", 27},
+    [REQUEST_N_PROBS] = {"n_probs", 7},
     [REQUEST_CHAT_TEMPLATE_KWARGS] = {"chat_template_kwargs", 20},
     [REQUEST_TOOLS] = {"tools", 5},
     [REQUEST_TEMPERATURE] = {"temperature", 11},
@@ -124,8 +128,18 @@ unsigned request_n(const struct request *r) {
     return n > 0 ? (unsigned)n : 1;
 }
 
+struct sv request_name_text(enum request_name name) {
+    return names[name];
+}
+
+bool request_asks(const struct request *r, enum request_name name) {
+    return r->fields[name].kind == SCAN_TRUE;
+}
+
 bool request_asks_logprobs(const struct request *r) {
-    return r->fields[REQUEST_LOGPROBS].kind == SCAN_TRUE;
+    const struct request_field *f = &r->fields[REQUEST_LOGPROBS];
+    /* Some take a number of alternatives there. */
+    return f->kind == SCAN_TRUE || (f->kind == SCAN_NUMBER && f->value.p[0] != '0');
 }
 
 bool request_asks_token_ids(const struct request *r) {

@@ -32,6 +32,10 @@ enum request_name {
     REQUEST_LOGPROBS,
     REQUEST_TOP_LOGPROBS,
     REQUEST_RETURN_TOKEN_IDS,
+    REQUEST_RETURN_TOKENS_AS_TOKEN_IDS,
+    REQUEST_RETURN_INPUT_IDS,
+    REQUEST_RETURN_OUTPUT_IDS,
+    REQUEST_N_PROBS,
     REQUEST_CHAT_TEMPLATE_KWARGS,
     REQUEST_TOOLS,
     /* From here on: what the record calls sampling. */
@@ -76,6 +80,8 @@ bool request_has(const struct request *r, enum request_name name);
 /* The agent itself asks for log-probabilities, ids, usage (in its stream). */
 bool request_asks_logprobs(const struct request *r);
 bool request_asks_token_ids(const struct request *r);
+bool request_asks(const struct request *r, enum request_name name); /* It is `true`. */
+struct sv request_name_text(enum request_name name);
 bool request_asks_usage(const struct request *r);
 
 /* Appends the sampling fields that are there as a JSON object, values as spelled. */

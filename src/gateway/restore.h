@@ -8,25 +8,15 @@
 #include "base/err.h"
 #include "base/sv.h"
 #include "gateway/chunk.h"
+#include "gateway/profile.h"
 #include "gateway/splice.h"
 
 /* Takes out of an answer what only our own keys brought in, so that it equals what the engine
  * would have sent without them. */
 
-/*
- * What an engine does with a field that nobody asked for. vLLM, SGLang, TGI and OpenAI write
- * "logprobs": null (vLLM "token_ids": null too); llama.cpp leaves the key out. OpenAI adds
- * "usage": null to each chunk of a stream whose usage was asked for.
- */
-enum engine { ENGINE_UNKNOWN, ENGINE_VLLM, ENGINE_LLAMA_CPP, ENGINE_SGLANG, ENGINE_OPENAI };
-const char *engine_name(enum engine e); /* NULL when unknown. */
-
 struct restore_plan {
-    enum engine engine;
-    bool logprobs;
-    bool top_logprobs; /* The agent asked for log-probabilities, but for no alternatives. */
-    bool token_ids;
-    bool usage;
+    const struct profile *profile; /* How an answer looks where nothing was asked for. */
+    unsigned ours;                 /* enum ask: what nobody but us asked for. */
 };
 
 bool restore_is_needed(const struct restore_plan *plan);

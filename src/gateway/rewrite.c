@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/json.h"
 #include "gateway/scan.h"
@@ -14,27 +13,18 @@
  */
 #define REWRITE_VALUES_MAX 4096u
 
-const char *level_name(enum capture_level level) {
-    switch (level) {
-    case LEVEL_TOKENS:
-        return "tokens";
-    case LEVEL_LOGPROBS:
-        return "logprobs";
-    default:
-        return "text";
-    }
-}
-
 struct work {
     struct rewrite *w;
     const struct request *r;
     const struct rewrite_options *o;
+    enum ask what; /* That the edits are for which are made now. */
 };
 
-static int note(struct rewrite *w, const char *field, const char *action, struct sv from,
+static int note(struct work *k, const char *field, const char *action, struct sv from,
                 struct sv to) {
+    struct rewrite *w = k->w;
     BUG_IF(w->n_edits == REWRITE_EDITS_MAX);
-    w->edits[w->n_edits++] = (struct rewrite_edit){field, action, from, to};
+    w->edits[w->n_edits++] = (struct rewrite_edit){field, action, k->what, from, to};
     return 0;
 }
 
@@ -76,7 +66,7 @@ static int set_top(struct work *k, struct request_place *place, enum request_nam
     const struct request_field *f = &k->r->fields[which];
     int rc = set(k->w, f, place, name, value);
     return rc < 0 ? rc
-                  : note(k->w, name.p, f->kind ? "changed" : "set",
+                  : note(k, name.p, f->kind ? "changed" : "set",
                          f->kind ? f->value : (struct sv){0}, value);
 }
 
@@ -90,43 +80,82 @@ static int add_number(struct rewrite *w, long long number, struct sv *out) {
     return rc;
 }
 
-/* The reference's rule sets what is absent; here null counts as absent, and a `false` of the
- * agent's does not switch the capture off. */
-static int edit_logprobs(struct work *k, struct request_place *place) {
-    int rc = 0;
-    if (k->o->level < LEVEL_LOGPROBS) {
-        return 0;
-    }
-    if (!request_asks_logprobs(k->r)) {
-        k->w->logprobs = true;
-        rc = set_top(k, place, REQUEST_LOGPROBS, SV("logprobs"), SV("true"));
-    }
-    if (rc == 0 && !request_has(k->r, REQUEST_TOP_LOGPROBS)) {
-        struct sv number;
-        k->w->top_logprobs = true;
-        rc = add_number(k->w, k->o->top_logprobs, &number);
-        rc = rc < 0 ? rc : set_top(k, place, REQUEST_TOP_LOGPROBS, SV("top_logprobs"), number);
-    }
-    return rc;
+static int set_number(struct work *k, struct request_place *place, enum request_name which,
+                      int number) {
+    struct sv value;
+    int rc = add_number(k->w, number, &value);
+    return rc < 0 ? rc : set_top(k, place, which, request_name_text(which), value);
 }
 
-static int edit_token_ids(struct work *k, struct request_place *place) {
-    if (k->o->level < LEVEL_TOKENS || request_asks_token_ids(k->r)) {
+/* Whether the agent's own request says it already. Null counts as absent, and a `false` of the
+ * agent's does not switch the capture off. */
+static bool agent_asks(const struct work *k, const struct profile_field *f) {
+    switch (f->what) {
+    case ASK_LOGPROBS:
+    case ASK_COUNT:
+        return request_asks_logprobs(k->r);
+    case ASK_ALTERNATIVES:
+    case ASK_PROBABILITIES:
+        return request_has(k->r, f->field);
+    default:
+        return request_asks(k->r, f->field);
+    }
+}
+
+/* What would change an answer that the agent itself reads. */
+static bool would_show(const struct work *k, const struct profile_field *f) {
+    bool own_rows = request_asks_logprobs(k->r);
+    return (f->what == ASK_ID_STRINGS && own_rows) ||
+           (f->what == ASK_ALTERNATIVES && own_rows && k->o->profile->gives_alternatives);
+}
+
+static int ask_for(struct work *k, struct request_place *place, const struct profile_field *f) {
+    int most = k->o->profile->alternatives_max;
+    int number = most && k->o->top_logprobs > most ? most : k->o->top_logprobs;
+    k->w->wanted |= f->what;
+    if (agent_asks(k, f)) {
         return 0;
     }
-    k->w->token_ids = true;
-    return set_top(k, place, REQUEST_RETURN_TOKEN_IDS, SV("return_token_ids"), SV("true"));
+    k->what = f->what;
+    k->w->ours |= f->what;
+    switch (f->what) {
+    case ASK_ALTERNATIVES:
+        return set_number(k, place, f->field, number);
+    case ASK_PROBABILITIES:
+    case ASK_COUNT: /* Zero would ask for none. */
+        return set_number(k, place, f->field, number > 0 ? number : 1);
+    default:
+        return set_top(k, place, f->field, request_name_text(f->field), SV("true"));
+    }
+}
+
+static int edit_capture(struct work *k, struct request_place *place) {
+    const struct rewrite_options *o = k->o;
+    const struct profile_rung *rung = profile_rung(o->profile, o->level, request_is_stream(k->r),
+                                                   request_has_tools(k->r), o->withdrawn);
+    int rc = 0;
+    k->w->rung = rung;
+    for (size_t i = 0; rc == 0 && i < PROFILE_FIELDS_MAX && rung->fields[i].what; i++) {
+        const struct profile_field *f = &rung->fields[i];
+        if (!(f->what & o->withdrawn) && !would_show(k, f)) {
+            rc = ask_for(k, place, f);
+        }
+    }
+    k->what = 0;
+    return rc;
 }
 
 static int edit_usage(struct work *k, struct request_place *place) {
     const struct request_field *options = &k->r->fields[REQUEST_STREAM_OPTIONS];
-    if (k->o->level == LEVEL_TEXT || !request_is_stream(k->r) || request_asks_usage(k->r)) {
+    if (k->w->rung->level == LEVEL_TEXT || (k->o->withdrawn & ASK_USAGE) ||
+        !request_is_stream(k->r) || request_asks_usage(k->r)) {
         return 0;
     }
     if (options->kind && options->kind != SCAN_NULL && options->kind != SCAN_OBJECT) {
         return 0; /* The engine will say what is wrong with it. */
     }
-    k->w->usage = true;
+    k->w->ours |= ASK_USAGE;
+    k->what = ASK_USAGE;
     if (options->kind != SCAN_OBJECT) {
         return set_top(k, place, REQUEST_STREAM_OPTIONS, SV("stream_options"),
                        SV("{\"include_usage\":true}"));
@@ -135,7 +164,7 @@ static int edit_usage(struct work *k, struct request_place *place) {
     const struct request_field *f = &k->r->include_usage;
     int rc = set(k->w, f, &inner, SV("include_usage"), SV("true"));
     return rc < 0 ? rc
-                  : note(k->w, "stream_options.include_usage", f->kind ? "changed" : "set",
+                  : note(k, "stream_options.include_usage", f->kind ? "changed" : "set",
                          f->kind ? f->value : (struct sv){0}, SV("true"));
 }
 
@@ -167,12 +196,14 @@ static int edit_sampling(struct work *k, struct request_place *place) {
         {REQUEST_REPETITION_PENALTY, {"repetition_penalty", 18}, {"1", 1}, 1},
     };
     int rc = 0;
-    if (!k->o->neutral_sampling || k->o->level < LEVEL_TOKENS) {
+    if (!k->o->neutral_sampling || k->w->rung->level < LEVEL_TOKENS ||
+        (k->o->withdrawn & ASK_NEUTRAL)) {
         return 0;
     }
+    k->what = ASK_NEUTRAL;
     for (size_t i = 0; rc == 0 && i < sizeof fields / sizeof *fields; i++) {
         if (!is_number(&k->r->fields[fields[i].which], fields[i].number)) {
-            k->w->neutral = true;
+            k->w->ours |= ASK_NEUTRAL;
             rc = set_top(k, place, fields[i].which, fields[i].name, fields[i].value);
         }
     }
@@ -194,7 +225,7 @@ static int edit_thinking(struct work *k, struct request_place *place) {
     struct request_place inner = k->r->kwargs_place;
     int rc = insert(k->w, &inner, SV("enable_thinking"), SV("false"));
     return rc < 0 ? rc
-                  : note(k->w, "chat_template_kwargs.enable_thinking", "set", (struct sv){0},
+                  : note(k, "chat_template_kwargs.enable_thinking", "set", (struct sv){0},
                          SV("false"));
 }
 
@@ -216,25 +247,6 @@ static int edit_model(struct work *k, struct request_place *place) {
     return set_top(k, place, REQUEST_MODEL, SV("model"), quoted);
 }
 
-/* gpt-5 and the o-series refuse max_tokens. */
-static bool wants_completion_tokens(struct sv model_value) {
-    static const char *const families[] = {"gpt-5", "o1", "o3", "o4"};
-    struct sv model = text_inner(model_value);
-    for (size_t i = 0; i < model.n; i++) {
-        if (model.p[i] == '/') {
-            model = sv_cut(model, i + 1);
-            break;
-        }
-    }
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        size_t n = sv_from(families[i]).n;
-        if (model.n >= n && strncasecmp(model.p, families[i], n) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The value's clamped form, or the value itself. */
 static int clamp(struct work *k, const struct request_field *f, struct sv *out, bool *clamped) {
     unsigned long long number = 0;
@@ -253,45 +265,28 @@ static int clamp(struct work *k, const struct request_field *f, struct sv *out, 
 }
 
 static int edit_max_tokens(struct work *k) {
-    struct rewrite *w = k->w;
-    const struct request_field *old = &k->r->fields[REQUEST_MAX_TOKENS];
-    const struct request_field *now = &k->r->fields[REQUEST_MAX_COMPLETION_TOKENS];
-    struct sv value;
-    bool clamped;
+    static const enum request_name fields[] = {REQUEST_MAX_TOKENS, REQUEST_MAX_COMPLETION_TOKENS};
     int rc = 0;
-    if (now->kind) {
-        rc = clamp(k, now, &value, &clamped);
+    for (size_t i = 0; rc == 0 && i < sizeof fields / sizeof *fields; i++) {
+        const struct request_field *f = &k->r->fields[fields[i]];
+        struct sv value;
+        bool clamped = false;
+        rc = f->kind ? clamp(k, f, &value, &clamped) : 0;
         if (rc == 0 && clamped) {
-            rc = splice_replace(&w->splice, now->value, value);
-            (void)note(w, "max_completion_tokens", "changed", now->value, value);
+            rc = splice_replace(&k->w->splice, f->value, value);
+            (void)note(k, request_name_text(fields[i]).p, "changed", f->value, value);
         }
     }
-    if (rc < 0 || !old->kind) {
-        return rc;
-    }
-    bool moves = wants_completion_tokens(w->model);
-    if (moves && now->kind) {
-        (void)note(w, "max_tokens", "dropped", old->value, (struct sv){0});
-        return splice_remove_member(&w->splice, k->r->text, old->member, old->ordinal > 0);
-    }
-    rc = clamp(k, old, &value, &clamped);
-    if (rc == 0 && moves) {
-        struct sv key = {old->member.p, (size_t)(old->value.p - old->member.p)};
-        (void)note(w, "max_tokens", "dropped", old->value, (struct sv){0});
-        (void)note(w, "max_completion_tokens", "set", (struct sv){0}, value);
-        rc = splice_replace(&w->splice, key, SV("\"max_completion_tokens\":"));
-    } else if (rc == 0 && clamped) {
-        (void)note(w, "max_tokens", "changed", old->value, value);
-    }
-    return rc < 0 || !clamped ? rc : splice_replace(&w->splice, old->value, value);
+    return rc;
 }
 
 static int edit_all(struct work *k) {
     struct request_place place = k->r->place;
-    int rc = edit_logprobs(k, &place);
-    rc = rc < 0 ? rc : edit_token_ids(k, &place);
+    int rc = edit_capture(k, &place);
     rc = rc < 0 ? rc : edit_usage(k, &place);
+    k->what = 0;
     rc = rc < 0 ? rc : edit_sampling(k, &place);
+    k->what = 0;
     rc = rc < 0 ? rc : edit_model(k, &place);
     rc = rc < 0 ? rc : edit_max_tokens(k);
     return rc < 0 ? rc : edit_thinking(k, &place);
@@ -299,12 +294,12 @@ static int edit_all(struct work *k) {
 
 int rewrite_request(struct rewrite *w, const struct request *r, const struct rewrite_options *o,
                     struct err *err) {
-    struct work k = {w, r, o};
+    struct work k = {.w = w, .r = r, .o = o};
     splice_reset(&w->splice);
     buf_reset(&w->text);
     buf_reset(&w->values);
     w->n_edits = 0;
-    w->logprobs = w->top_logprobs = w->token_ids = w->usage = w->neutral = false;
+    w->ours = w->wanted = 0;
     size_t model_n = o->model_override ? sv_from(o->model_override).n : 0;
     int rc = buf_reserve(&w->values, REWRITE_VALUES_MAX + 12 * model_n);
     rc = rc < 0 ? rc : edit_all(&k);
@@ -314,8 +309,37 @@ int rewrite_request(struct rewrite *w, const struct request *r, const struct rew
     return rc < 0 ? err_set(err, rc, "cannot rewrite the request: %s", err_name(rc)) : 0;
 }
 
-bool rewrite_injects(const struct rewrite *w) {
-    return w->logprobs || w->top_logprobs || w->token_ids || w->usage || w->neutral;
+static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* The name stands there, and not as a part of another: "logprobs" is not "top_logprobs". */
+static bool names(struct sv text, struct sv name) {
+    size_t at;
+    while ((at = sv_find(text, name)) != (size_t)-1) {
+        size_t end = at + name.n;
+        if ((at == 0 || !is_word(text.p[at - 1])) && (end == text.n || !is_word(text.p[end]))) {
+            return true;
+        }
+        text = sv_cut(text, end);
+    }
+    return false;
+}
+
+unsigned rewrite_named(const struct rewrite *w, struct sv refusal) {
+    unsigned all = 0;
+    for (size_t i = 0; i < w->n_edits; i++) {
+        const struct rewrite_edit *e = &w->edits[i];
+        struct sv field = sv_from(e->field);
+        if (e->what == ASK_USAGE) { /* Told by either of its two names. */
+            bool found =
+                names(refusal, SV("stream_options")) || names(refusal, SV("include_usage"));
+            all |= found ? ASK_USAGE : 0u;
+        } else if (e->what && names(refusal, field)) {
+            all |= e->what;
+        }
+    }
+    return all;
 }
 
 void rewrite_deinit(struct rewrite *w) {

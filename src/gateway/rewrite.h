@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/sv.h"
+#include "gateway/profile.h"
 #include "gateway/request.h"
 #include "gateway/splice.h"
 
@@ -17,12 +18,10 @@
  * `false` that would switch the capture off. Without I/O.
  */
 
-/* How much is asked of the engine. */
-enum capture_level { LEVEL_TEXT, LEVEL_LOGPROBS, LEVEL_TOKENS };
-const char *level_name(enum capture_level level);
-
 struct rewrite_options {
-    enum capture_level level;
+    const struct profile *profile;
+    enum capture_level level; /* At most. */
+    unsigned withdrawn;       /* enum ask: what is not to be asked for. */
     int top_logprobs;
     long long max_tokens_cap; /* 0: none. */
     bool disable_thinking;
@@ -35,7 +34,8 @@ struct rewrite_options {
 /* What was changed. `to` lives as long as the rewrite, `from` as long as the request. */
 struct rewrite_edit {
     const char *field;
-    const char *action; /* set, changed, dropped */
+    const char *action; /* set, changed */
+    enum ask what;      /* 0: no matter of the capture, and never withdrawn. */
     struct sv from, to; /* JSON values; empty: none. */
 };
 
@@ -45,22 +45,19 @@ struct rewrite {
     struct buf text; /* The request as it is to be sent, when `n_edits` is not 0. */
     struct rewrite_edit edits[REWRITE_EDITS_MAX];
     size_t n_edits;
-    struct buf values; /* What the edits put in. */
-    struct sv model;   /* As sent: a JSON value, or empty. */
-    /* Asked for by us, not by the agent: to be taken out of the answer. */
-    bool logprobs;
-    bool top_logprobs;
-    bool token_ids;
-    bool usage;
-    bool neutral; /* The sampling was changed: to be told, not to be taken out. */
+    struct buf values;               /* What the edits put in. */
+    struct sv model;                 /* As sent: a JSON value, or empty. */
+    const struct profile_rung *rung; /* How it was asked. */
+    unsigned ours;   /* enum ask: wanted by us, not by the agent; to be taken out of the answer. */
+    unsigned wanted; /* enum ask: what is asked for, by us or by the agent. */
 };
 
 int rewrite_request(struct rewrite *w, const struct request *r, const struct rewrite_options *o,
                     struct err *err) CHECK_RESULT;
 void rewrite_deinit(struct rewrite *w);
 
-/* Something was asked for that only the capture needs, and that can be left out. */
-bool rewrite_injects(const struct rewrite *w);
+/* What an engine's refusal names of the fields that are ours: enum ask, 0 for none. */
+unsigned rewrite_named(const struct rewrite *w, struct sv refusal);
 
 /* Appends how the agent's `text` becomes what is sent: a JSON array of [offset, length,
  * replacement]. */

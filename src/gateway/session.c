@@ -134,46 +134,6 @@ uint64_t session_next_call(struct gateway_session *s) {
     return number;
 }
 
-/* --- what an engine refused --- */
-
-/* Under the lock. */
-static struct refusal *find_refusal(struct gateway_session *s, struct sv model, bool stream,
-                                    bool tools) {
-    for (unsigned i = 0; i < s->n_refusals; i++) {
-        struct refusal *r = &s->refusals[i];
-        if (r->stream == stream && r->tools == tools && sv_eq(sv_from(r->model), model)) {
-            return r;
-        }
-    }
-    return NULL;
-}
-
-enum capture_level session_level(struct gateway_session *s, const struct session_use *use,
-                                 struct sv model, bool stream, bool tools) {
-    pthread_mutex_lock(&s->lock);
-    const struct refusal *r = find_refusal(s, model, stream, tools);
-    enum capture_level level = r                          ? r->level
-                               : use->endpoint->is_openai ? LEVEL_LOGPROBS
-                                                          : LEVEL_TOKENS;
-    pthread_mutex_unlock(&s->lock);
-    return level < use->target->level_max ? level : use->target->level_max;
-}
-
-void session_remember(struct gateway_session *s, struct sv model, bool stream, bool tools,
-                      enum capture_level level) {
-    pthread_mutex_lock(&s->lock);
-    struct refusal *r = find_refusal(s, model, stream, tools);
-    if (r) {
-        r->level = level;
-    } else if (s->n_refusals < SESSION_REFUSALS_MAX) {
-        char *copy = mem_strndup(model.p, model.n);
-        if (copy) { /* Else it is asked again; no more is lost than a round trip. */
-            s->refusals[s->n_refusals++] = (struct refusal){copy, stream, tools, level};
-        }
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
 /* --- what became of calls --- */
 
 bool session_is_broken(struct gateway_session *s, struct sv body) {
@@ -219,9 +179,6 @@ void session_note_answer(struct gateway_session *s, bool answered) {
 void session_free(struct gateway_session *s) {
     if (!s) {
         return;
-    }
-    for (unsigned i = 0; i < s->n_refusals; i++) {
-        free(s->refusals[i].model);
     }
     if (s->stuck) {
         s->stuck->sessions--;

@@ -32,17 +32,6 @@ struct worker;
 #define SESSION_CLIENTS_MAX 256u
 /* Requests in memory, of one session's own socket: four of the greatest. */
 #define SESSION_HELD_MAX (256u * 1024 * 1024)
-/* Model, stream and tools together have a handful of combinations in one rollout. */
-#define SESSION_REFUSALS_MAX 16u
-
-/* What an engine has refused before, so that it is not asked for again. */
-struct refusal {
-    char *model; /* JSON value as sent. */
-    bool stream;
-    bool tools;
-    enum capture_level level; /* The best that worked. */
-};
-
 struct gateway_session {
     /* The same for life. */
     struct gateway *gateway;
@@ -71,9 +60,7 @@ struct gateway_session {
     bool is_closing;
     struct gateway_session_stats stats;
     int64_t failing_since_ms;
-    int64_t used_ms; /* When its last call began, or it was opened. */
-    struct refusal refusals[SESSION_REFUSALS_MAX];
-    unsigned n_refusals;
+    int64_t used_ms;     /* When its last call began, or it was opened. */
     unsigned n_calls;    /* Under way, also those that only list models. */
     pthread_cond_t idle; /* There is none. */
 };
@@ -120,11 +107,6 @@ bool session_policy_changed(struct gateway_session *s, const struct session_use 
 bool session_switch(struct gateway_session *s, struct session_use *use);
 
 uint64_t session_next_call(struct gateway_session *s);
-
-enum capture_level session_level(struct gateway_session *s, const struct session_use *use,
-                                 struct sv model, bool stream, bool tools);
-void session_remember(struct gateway_session *s, struct sv model, bool stream, bool tools,
-                      enum capture_level level);
 
 /* The body failed as often as it may: it is refused, and counted. */
 bool session_is_broken(struct gateway_session *s, struct sv body);

@@ -73,8 +73,10 @@ static int put_text(struct buf *head, const char *name, const char *text) {
 
 /* What is asked for at most; what is asked for in fact stands with each call. */
 static enum capture_level level_of(const struct gateway_session *s, const struct target *t) {
-    bool is_openai = t->endpoints && t->endpoints->list[0]->is_openai;
-    enum capture_level most = is_openai ? LEVEL_LOGPROBS : LEVEL_TOKENS;
+    enum capture_level most = LEVEL_TOKENS;
+    if (t->endpoints) {
+        most = known_profile(&t->endpoints->list[0]->known)->rungs[0].level;
+    }
     if (!s->edits) {
         return LEVEL_TEXT;
     }
@@ -180,12 +182,6 @@ static int change_target(struct gateway_session *s, const struct gateway_session
     pthread_mutex_lock(&s->lock);
     struct target *old = s->target;
     s->target = fresh;
-    if (change->has_upstreams || change->has_model) { /* Another engine refuses other things. */
-        for (unsigned i = 0; i < s->n_refusals; i++) {
-            free(s->refusals[i].model);
-        }
-        s->n_refusals = 0;
-    }
     pthread_mutex_unlock(&s->lock);
     target_unref(old);
     return 0;

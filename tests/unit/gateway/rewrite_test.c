@@ -8,6 +8,7 @@ struct row {
     const char *agent;
     const char *sent; /* NULL: as it is. */
     struct rewrite_options o;
+    enum engine engine;
 };
 
 static void check(const struct row *row) {
@@ -16,7 +17,9 @@ static void check(const struct row *row) {
     struct err e = {0};
     struct sv agent = sv_from(row->agent);
     assert_ok(request_parse(&r, agent, &e), &e);
-    assert_ok(rewrite_request(&w, &r, &row->o, &e), &e);
+    struct rewrite_options o = row->o;
+    o.profile = profile_of(row->engine);
+    assert_ok(rewrite_request(&w, &r, &o, &e), &e);
     struct sv got = w.n_edits > 0 ? buf_sv(&w.text) : agent;
     struct sv want = row->sent ? sv_from(row->sent) : agent;
     if (!sv_eq(got, want)) {
@@ -99,7 +102,7 @@ static void usage_is_asked_for_in_streams_only(void **state) {
     }
 }
 
-static void max_tokens_is_clamped_and_renamed_by_the_model_that_is_sent(void **state) {
+static void the_cap_clamps_max_tokens_and_nothing_else_touches_it(void **state) {
     static const struct row rows[] = {
         {"{\"max_tokens\":100}", "{\"max_tokens\":50}", OF(.max_tokens_cap = 50)},
         {"{\"max_tokens\":50}", NULL, OF(.max_tokens_cap = 50)},
@@ -110,21 +113,9 @@ static void max_tokens_is_clamped_and_renamed_by_the_model_that_is_sent(void **s
         {"{\"max_tokens\":null}", NULL, OF(.max_tokens_cap = 50)},
         {"{\"max_completion_tokens\": 64,\"max_tokens\":70}",
          "{\"max_completion_tokens\": 50,\"max_tokens\":50}", OF(.max_tokens_cap = 50)},
-        {"{\"model\":\"gpt-5-mini\",\"max_tokens\" : 100,\"x\":1}",
-         "{\"model\":\"gpt-5-mini\",\"max_completion_tokens\":100,\"x\":1}", OF()},
-        {"{\"model\":\"openai/O3\",\"max_tokens\":100}",
-         "{\"model\":\"openai/O3\",\"max_completion_tokens\":50}", OF(.max_tokens_cap = 50)},
-        {"{\"model\":\"a/b/o3\",\"max_tokens\":100}", NULL, OF()},
-        {"{\"model\":\"qwen\",\"max_tokens\":100}", NULL, OF()},
-        {"{\"model\":\"o1\",\"max_tokens\":100,\"max_completion_tokens\":7}",
-         "{\"model\":\"o1\",\"max_completion_tokens\":7}", OF()},
-        {"{\"max_tokens\":100, \"max_completion_tokens\":7,\"model\":\"o4-mini\"}",
-         "{\"max_completion_tokens\":7,\"model\":\"o4-mini\"}", OF()},
-        /* The override decides, not what the agent says. */
-        {"{\"model\":\"m\",\"max_tokens\":9}", "{\"model\":\"o3\",\"max_completion_tokens\":9}",
-         OF(.model_override = "o3")},
-        {"{\"model\":\"o3\",\"max_tokens\":9}", "{\"model\":\"qwen\",\"max_tokens\":9}",
-         OF(.model_override = "qwen")},
+        /* A model may refuse it: that is between the agent and the model. */
+        {"{\"model\":\"gpt-5-mini\",\"max_tokens\":100}", NULL, OF(), ENGINE_OPENAI},
+        {"{\"model\":\"o3\",\"max_tokens\":9,\"max_completion_tokens\":7}", NULL, OF()},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -196,8 +187,11 @@ static void each_edit_is_recorded(void **state) {
     struct err e = {0};
     AUTO_BUF struct buf edits = {0};
     AUTO_BUF struct buf sampling = {0};
-    const struct rewrite_options o = {
-        .level = LEVEL_LOGPROBS, .top_logprobs = 5, .max_tokens_cap = 8, .model_override = "o3"};
+    const struct rewrite_options o = {.profile = profile_of(ENGINE_UNKNOWN),
+                                      .level = LEVEL_LOGPROBS,
+                                      .top_logprobs = 5,
+                                      .max_tokens_cap = 8,
+                                      .model_override = "o3"};
     (void)state;
     assert_ok(request_parse(&r,
                             SV("{\"model\":\"m\",\"max_tokens\":10,\"logprobs\":false,"
@@ -211,13 +205,84 @@ static void each_edit_is_recorded(void **state) {
         "{\"field\":\"logprobs\",\"action\":\"changed\",\"from\":false,\"to\":true},"
         "{\"field\":\"top_logprobs\",\"action\":\"set\",\"to\":5},"
         "{\"field\":\"model\",\"action\":\"changed\",\"from\":\"m\",\"to\":\"o3\"},"
-        "{\"field\":\"max_tokens\",\"action\":\"dropped\",\"from\":10},"
-        "{\"field\":\"max_completion_tokens\",\"action\":\"set\",\"to\":8}");
+        "{\"field\":\"max_tokens\",\"action\":\"changed\",\"from\":10,\"to\":8}");
     assert_int_equal(request_put_sampling(&r, &sampling), 0);
     assert_string_equal(buf_cstr(&sampling),
                         "{\"temperature\":0.70,\"stop\":[\"a\"],\"max_tokens\":10}");
-    assert_true(w.logprobs && w.top_logprobs && !w.token_ids && !w.usage);
-    assert_true(rewrite_injects(&w));
+    assert_int_equal(w.ours, ASK_LOGPROBS | ASK_ALTERNATIVES);
+    rewrite_deinit(&w);
+}
+
+#define R(engine_, withdrawn_, ...)                                                                \
+    {                                                                                              \
+        __VA_ARGS__, {.level = LEVEL_TOKENS, .top_logprobs = 7, .withdrawn = (withdrawn_)},        \
+            ENGINE_##engine_                                                                       \
+    }
+#define STREAM(more) "{\"stream\":true,\"stream_options\":{\"include_usage\":true}" more "}"
+#define TOOLS ",\"tools\":[{}]"
+#define ROWS ",\"logprobs\":true,\"top_logprobs\":7"
+
+static void every_engine_is_asked_in_its_own_words(void **state) {
+    static const struct row rows[] = {
+        R(VLLM, 0, STREAM(TOOLS), STREAM(TOOLS ROWS ",\"return_token_ids\":true")),
+        R(VLLM, ASK_IDS, STREAM(), STREAM(ROWS ",\"return_tokens_as_token_ids\":true")),
+        R(VLLM, ASK_IDS | ASK_ID_STRINGS, STREAM(), STREAM(ROWS)),
+        R(VLLM, ASK_LOGPROBS, STREAM(), NULL),
+        R(VLLM, ASK_ALTERNATIVES, STREAM(), STREAM(",\"logprobs\":true,\"return_token_ids\":true")),
+        /* The agent reads these rows itself: their texts must stay. */
+        R(VLLM, ASK_IDS, STREAM(ROWS), NULL),
+        R(SGLANG, 0, STREAM(),
+          STREAM(ROWS ",\"return_input_ids_in_sglext\":true,"
+                      "\"return_output_ids_in_sglext\":true")),
+        R(SGLANG, ASK_IDS_AT_END, STREAM(), STREAM(ROWS)),
+        R(SGLANG, ASK_IDS_AT_END, "{\"a\":1}", "{\"a\":1" ROWS ",\"return_token_ids\":true}"),
+        R(LLAMA_CPP, 0, STREAM(), STREAM(ROWS)),
+        R(LLAMA_CPP, 0, "{\"tools\":[{}]}", "{\"tools\":[{}]" ROWS "}"),
+        R(LLAMA_CPP, 0, STREAM(TOOLS), STREAM(TOOLS ",\"n_probs\":7")),
+        R(LLAMA_CPP, ASK_PROBABILITIES, STREAM(TOOLS), NULL),
+        /* It gives alternatives that nobody asked for; another number would show. */
+        R(LLAMA_CPP, 0, STREAM(",\"logprobs\":true"), NULL),
+        R(OPENAI, 0, "{\"a\":1}", "{\"a\":1" ROWS "}"),
+        R(OPENAI, ASK_LOGPROBS, "{\"a\":1}", NULL),
+        R(ROUTER, 0, "{\"a\":1}",
+          "{\"a\":1,\"logprobs\":true,\"top_logprobs\":5,\"return_token_ids\":true}"),
+        R(TOGETHER, 0, STREAM(), STREAM(",\"logprobs\":7")),
+        R(TOGETHER, 0, "{\"logprobs\":1}", NULL),
+        R(TOGETHER, ASK_COUNT, "{\"a\":1}", NULL),
+        R(UNKNOWN, ASK_USAGE, "{\"stream\":true" ROWS ",\"return_token_ids\":true}", NULL),
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        check(&rows[i]);
+    }
+}
+
+static void a_refusal_names_fields_by_whole_words(void **state) {
+    static const struct {
+        const char *text;
+        unsigned named;
+    } rows[] = {
+        {"Unrecognized request argument supplied: return_token_ids", ASK_IDS},
+        {"{\"loc\":[\"body\",\"top_logprobs\"]}", ASK_ALTERNATIVES},
+        {"`logprobs` and top_logprobs", ASK_LOGPROBS | ASK_ALTERNATIVES},
+        {"logprobs", ASK_LOGPROBS},
+        {"max_logprobs, logprobs_mode, return_token_ids_", 0},
+        {"stream_options are not supported", ASK_USAGE},
+        {"max_tokens is too large", 0}, /* Changed, but not for the capture. */
+        {"this model's context is 4096 tokens", 0},
+        {"", 0},
+    };
+    struct request r;
+    struct rewrite w = {0};
+    struct err e = {0};
+    const struct rewrite_options o = {
+        .profile = profile_of(ENGINE_UNKNOWN), .level = LEVEL_TOKENS, .max_tokens_cap = 1};
+    (void)state;
+    assert_ok(request_parse(&r, SV("{\"stream\":true,\"max_tokens\":9}"), &e), &e);
+    assert_ok(rewrite_request(&w, &r, &o, &e), &e);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(rewrite_named(&w, sv_from(rows[i].text)), rows[i].named);
+    }
     rewrite_deinit(&w);
 }
 
@@ -253,11 +318,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(capture_fields_are_added_behind_what_is_there),
         cmocka_unit_test(usage_is_asked_for_in_streams_only),
-        cmocka_unit_test(max_tokens_is_clamped_and_renamed_by_the_model_that_is_sent),
+        cmocka_unit_test(the_cap_clamps_max_tokens_and_nothing_else_touches_it),
         cmocka_unit_test(thinking_is_switched_off_where_nothing_is_said),
         cmocka_unit_test(sampling_is_made_neutral_where_ids_are_captured),
         cmocka_unit_test(the_model_is_overridden),
         cmocka_unit_test(each_edit_is_recorded),
+        cmocka_unit_test(every_engine_is_asked_in_its_own_words),
+        cmocka_unit_test(a_refusal_names_fields_by_whole_words),
         cmocka_unit_test(what_is_no_object_is_refused),
         cmocka_unit_test(what_the_agent_asks_for_is_known),
     };
