@@ -117,6 +117,18 @@ def doctor_prints_one_json_object():
         equal(sorted(finding), ["name", "remedy", "state", "text"])
 
 
+def doctor_says_of_each_limit_who_holds_it():
+    if json.loads(snaffle("doctor", "--json").out)["findings"][2]["state"] != "ok":
+        raise Skip("no sandbox can be made here")
+    found = snaffle("doctor", "--json", env={"SNAFFLE_LOCAL_WITHOUT": "cgroup loop"})
+    texts = {f["text"].split(":")[0]: (f["state"], f["text"])
+             for f in json.loads(found.out)["findings"] if f["name"] == "isolation"}
+    equal(texts["processes"], ("ok", "processes: enforced: RLIMIT_NPROC"))
+    for limit, word in (("memory", "memory: watchdog: "), ("disk", "disk: counted: ")):
+        equal(texts[limit][0], "note")
+        holds(texts[limit][1], word)
+
+
 def doctor_names_what_lacks_and_exits_3():
     result = snaffle("doctor", env={"PATH": "/nonexistent"})
     equal(result.code, 3)
@@ -135,6 +147,7 @@ CASES = TASKS + SETTINGS + [
         an_endpoint_that_is_not_there_is_found_before_any_sandbox,
         an_agent_that_is_not_installed_is_found_before_any_sandbox,
         no_bwrap_is_told_with_the_remedy, doctor_prints_one_json_object,
+        doctor_says_of_each_limit_who_holds_it,
         doctor_names_what_lacks_and_exits_3, looking_at_runs_that_are_not_there_makes_nothing)]
 
 if __name__ == "__main__":
