@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A reader over any bytes gives only records whose checksums are right. The first byte says whether
  * a good header is put before the rest (1), and whether its records' checksums are put right (2).
- */
+ * Or the rest, without the zero bytes that every head has, is damage between two good records (4):
+ * then both are read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,23 @@ static void put_right(struct buf *b, size_t at) {
     }
 }
 
+static void add_record(struct buf *b, uint64_t call) {
+    const struct journal_record r = {
+        .type = JOURNAL_SESSION_CLOSE, .session = SV("s.1"), .call = call, .head = SV("{}")};
+    size_t n = 0;
+    BUG_IF(format_measure(&r, &n, NULL) < 0 || buf_reserve(b, n) < 0);
+    format_write(&r, b->data + b->len);
+    b->len += n;
+}
+
+static void put_between(struct buf *b, struct sv damage) {
+    add_record(b, 1);
+    for (size_t i = 0; i < damage.n; i++) {
+        BUG_IF(buf_addc(b, damage.p[i] ? damage.p[i] : ' ') < 0);
+    }
+    add_record(b, 2);
+}
+
 /* One folder for all inputs, in memory: a disk would cost more than the reading. */
 static char dir[] = "/dev/shm/snaffle-fuzz-journal.XXXXXX";
 static bool made;
@@ -41,10 +59,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     made = true;
     AUTO_FREE char *boot = file_join(dir, "boot");
     AUTO_FREE char *path = file_join(boot, "000001.log");
-    BUG_IF(size > 0 && (data[0] & 1) && format_add_segment_header("boot", &b) < 0);
+    bool between = size > 0 && (data[0] & 4);
+    uint64_t seen = 0;
+    BUG_IF(size > 0 && (data[0] & 5) && format_add_segment_header("boot", &b) < 0);
     size_t start = b.len;
-    BUG_IF(size > 0 && buf_add(&b, data + 1, size - 1) < 0);
-    if (size > 0 && (data[0] & 2)) {
+    if (between) {
+        put_between(&b, (struct sv){(const char *)data + 1, size - 1});
+    }
+    BUG_IF(size > 0 && !between && buf_add(&b, data + 1, size - 1) < 0);
+    if (size > 0 && !between && (data[0] & 2)) {
         put_right(&b, start);
     }
     BUG_IF(file_mkdirs(boot, 0700, &err) < 0 || file_write(path, buf_sv(&b), 0600, &err) < 0);
@@ -54,8 +77,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const char *at = b.data + journal_reader_place(r).offset;
         BUG_IF(!format_read_head(at, &head) || record.call != head.call);
         BUG_IF(crc32c(0, at + FORMAT_HEAD_BYTES, head.body_bytes) != head.body_crc);
+        seen = 10 * seen + record.call;
         BUG_IF(record.n_parts > JOURNAL_PARTS_MAX || record.session.n > FORMAT_SESSION_MAX);
     }
+    BUG_IF(between && (seen != 12 || (size > 1) != journal_reader_torn(r)));
     journal_reader_close(r);
     return 0;
 }

@@ -162,6 +162,11 @@ bool format_read_head(const char bytes[FORMAT_HEAD_BYTES], struct format_head *o
     return out->body_bytes <= FORMAT_BODY_MAX;
 }
 
+bool format_may_be_head(const char bytes[FORMAT_HEAD_BYTES]) {
+    return get32(bytes + 40) <= JOURNAL_PARTS_MAX && get32(bytes + 32) <= FORMAT_SESSION_MAX &&
+           get32(bytes + 4) <= FORMAT_BODY_MAX;
+}
+
 /* Cuts `n` bytes off the front of *rest; false if there are fewer. */
 static bool cut(struct sv *rest, size_t n, struct sv *out) {
     if (rest->n < n) {

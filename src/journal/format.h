@@ -49,6 +49,9 @@ void format_write(const struct journal_record *r, char *out);
 /* False: damaged. */
 bool format_read_head(const char bytes[FORMAT_HEAD_BYTES], struct format_head *out);
 
+/* Whether these could be a head, at a glance; for who looks for one at every byte. */
+bool format_may_be_head(const char bytes[FORMAT_HEAD_BYTES]);
+
 /* False: damaged. The record's views point into `body`. */
 bool format_read_body(const struct format_head *head, struct sv body, struct journal_record *out);
 

@@ -11,7 +11,9 @@
 
 /*
  * The journal: append-only files in which the gateway writes down each call before the agent sees
- * its end. One journal a process; one writer thread; appends from any thread.
+ * its end. One journal a process; one writer thread; appends from any thread, also many at once:
+ * encoding and checksums are done on the caller's thread, and the lock they share is held for a few
+ * instructions, never over I/O. Records of one thread keep their order.
  * Files: DIR/<boot>/NNNNNN.log, boot = host, pid and start time, the folder held by flock while its
  * writer lives. Format: docs/internals/journal.md.
  */
@@ -84,7 +86,8 @@ void journal_close(struct journal *j); /* Flushes. Accepts NULL. */
 /*
  * Reading: every segment of every boot under DIR, also while it grows. Whole records only; a torn
  * or damaged end of a segment, and a record with a damaged body, are counted. The record's views
- * are valid until the next call. A segment of another major version is ERR_UNSUPPORTED.
+ * are valid until the next call. What was written behind a damaged place is read. A segment of
+ * another major version is ERR_UNSUPPORTED.
  */
 struct journal_reader;
 

@@ -171,7 +171,8 @@ enum found {
     FOUND_OTHER,   /* A record that is not asked for. */
     FOUND_DAMAGED, /* A good head, a damaged body. */
     FOUND_END,     /* Nothing at all. */
-    FOUND_PART,    /* Part of a record or header, or garbage. */
+    FOUND_PART,    /* The beginning of a record or header. */
+    FOUND_GARBAGE, /* Neither, nor the beginning of one. */
 };
 
 static bool wanted(const struct journal_reader *r, const struct format_head *head) {
@@ -194,8 +195,11 @@ static int read_record(struct journal_reader *r, uint64_t offset, struct journal
     if (code < 0) {
         return code;
     }
-    if (have.n < FORMAT_HEAD_BYTES || !format_read_head(have.p, &head)) {
+    if (have.n < FORMAT_HEAD_BYTES) {
         return have.n == 0 ? FOUND_END : FOUND_PART;
+    }
+    if (!format_read_head(have.p, &head)) {
+        return FOUND_GARBAGE;
     }
     *bytes = FORMAT_HEAD_BYTES + (uint64_t)head.body_bytes;
     bool there = false;
@@ -231,7 +235,9 @@ static int read_header(struct journal_reader *r, struct segment_entry *e, struct
                        e->path);
     }
     if (code != 1) {
-        return have.n == 0 ? FOUND_END : FOUND_PART;
+        return have.n == 0                                       ? FOUND_END
+               : have.n < FORMAT_START_BYTES + FORMAT_HEAD_BYTES ? FOUND_PART
+                                                                 : FOUND_GARBAGE;
     }
     e->offset = n;
     return FOUND_OTHER;
@@ -252,6 +258,44 @@ static bool damage_lasts(struct journal_reader *r, const struct segment_entry *e
            have.n == FORMAT_HEAD_BYTES && format_read_head(have.p, &head);
 }
 
+/* Looks for the next good head behind a damaged one. The texts of agents are no danger here: they
+ * are JSON, and each head has zero bytes, which no JSON has. 1: *at is where it stands. */
+static int find_head(struct journal_reader *r, uint64_t from, uint64_t *at, struct err *err) {
+    for (;; from++) {
+        struct sv have;
+        int code = look(r, from, FORMAT_HEAD_BYTES, &have, err);
+        if (code < 0 || have.n < FORMAT_HEAD_BYTES) {
+            return code;
+        }
+        struct format_head head;
+        if (format_may_be_head(have.p) && format_read_head(have.p, &head)) {
+            *at = from;
+            return 1;
+        }
+    }
+}
+
+/* What is damaged must not hide what was written behind it. Gives FOUND_OTHER when reading can go
+ * on there, else what was found. */
+static int pass_garbage(struct journal_reader *r, struct segment_entry *e, struct err *err) {
+    uint64_t at = 0;
+    uint64_t bytes;
+    struct journal_record record;
+    bool in_header = e->offset == 0;
+    int code = find_head(r, in_header ? FORMAT_START_BYTES : e->offset + 1, &at, err);
+    if (code <= 0) {
+        return code < 0 ? code : FOUND_GARBAGE;
+    }
+    buf_reset(&r->window); /* A living writer may have put a good record there since. */
+    if (!in_header && !e->final &&
+        read_record(r, e->offset, &record, &bytes, err) != FOUND_GARBAGE) {
+        return FOUND_OTHER;
+    }
+    r->torn++;
+    e->offset = at;
+    return FOUND_OTHER;
+}
+
 /* Reads what stands at the entry's offset, and goes past it. */
 static int step(struct journal_reader *r, struct segment_entry *e, struct journal_record *out,
                 struct err *err) {
@@ -261,6 +305,10 @@ static int step(struct journal_reader *r, struct segment_entry *e, struct journa
     if (found == FOUND_DAMAGED && damage_lasts(r, e, bytes)) {
         r->torn++;
         found = FOUND_OTHER;
+    }
+    if (found == FOUND_GARBAGE) {
+        bytes = 0;
+        found = pass_garbage(r, e, err);
     }
     if (found == FOUND_RECORD) {
         r->place = (struct journal_place){(unsigned)r->current, e->offset};
@@ -289,7 +337,7 @@ static int next_of_segment(struct journal_reader *r, struct journal_record *out,
         }
         if (e->final) {
             e->ended = true;
-            r->torn += found == FOUND_PART;
+            r->torn += found == FOUND_PART || found == FOUND_GARBAGE;
             return 0;
         }
         if (!segment_is_final(e)) {
