@@ -4,10 +4,23 @@
 #include <string.h>
 
 const struct command *const commands[] = {
-    &cmd_run,          &cmd_batch,      &cmd_gateway,    &cmd_ls,
-    &cmd_show,         &cmd_trace,      &cmd_doctor,     &cmd_agent_install,
-    &cmd_agent_ls,     &cmd_gc,         &cmd_sandbox_ls, &cmd_sandbox_exec,
-    &cmd_sandbox_kill, &cmd_completion, &cmd_help,       NULL,
+    &cmd_run,
+    &cmd_batch,
+    &cmd_gateway_probe,
+    &cmd_gateway,
+    &cmd_ls,
+    &cmd_show,
+    &cmd_trace,
+    &cmd_doctor,
+    &cmd_agent_install,
+    &cmd_agent_ls,
+    &cmd_gc,
+    &cmd_sandbox_ls,
+    &cmd_sandbox_exec,
+    &cmd_sandbox_kill,
+    &cmd_completion,
+    &cmd_help,
+    NULL,
 };
 
 /* Whether `name` is argv's first word, or its first two with a blank between. */
