@@ -7,11 +7,13 @@
 #include "gateway/call.h"
 
 static int put_head(struct call *c, struct sv body, struct err *err) {
-    /* The key is ours, and an answer must come plain to be read. Expect was answered here. */
-    static const char *const drop[] = {"Host",   "Authorization",    "Accept-Encoding",
-                                       "Expect", "Content-Encoding", NULL};
-    static const char *const drop_encoded[] = {"Host", "Authorization", "Accept-Encoding", "Expect",
-                                               NULL};
+    /* The key is ours, the agent's is a session's token; an answer must come plain to be read.
+     * Expect was answered here. */
+    static const char *const drop[] = {
+        "Host",   "Authorization",   "X-Api-Key",        "X-Goog-Api-Key",
+        "Expect", "Accept-Encoding", "Content-Encoding", NULL};
+    static const char *const drop_encoded[] = {
+        "Host", "Authorization", "X-Api-Key", "X-Goog-Api-Key", "Expect", "Accept-Encoding", NULL};
     const struct endpoint *place = c->use.endpoint;
     const char *key = c->use.target->api_key;
     struct buf *out = &c->head;

@@ -177,8 +177,8 @@ struct gateway_session_stats {
 };
 void gateway_session_stats(const struct gateway_session *s, struct gateway_session_stats *out);
 
-/* Its present settings, as a JSON object: "upstreams" (null: the gateway's), "key_name", "model",
- * "level", "policy_version". */
+/* Its present settings, as a JSON object: "upstreams" (its own, else the gateway's), "key_name",
+ * "model", "level", "policy_version". */
 int gateway_session_put_settings(const struct gateway_session *s, struct buf *out) CHECK_RESULT;
 
 /* Lets open calls end until the deadline, then aborts them; journals the close; frees the session.

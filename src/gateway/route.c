@@ -25,13 +25,16 @@ static void reply_not_allowed(struct worker *w, struct exchange *x) {
                       "\"invalid_request_error\",\"code\":null}}"));
 }
 
-static struct sv bearer(const struct exchange *x) {
-    struct sv value = http1_get(exchange_head(x), SV("Authorization"));
+/* The bearer key, or what clients of other dialects send in its place. */
+static struct sv shown_token(const struct exchange *x) {
+    const struct http1_head *head = exchange_head(x);
+    struct sv value = http1_get(head, SV("Authorization"));
     struct sv word = SV(BEARER);
-    if (value.n < word.n || !sv_eq_nocase((struct sv){value.p, word.n}, word)) {
-        return (struct sv){0};
+    if (value.n >= word.n && sv_eq_nocase((struct sv){value.p, word.n}, word)) {
+        return sv_trim(sv_cut(value, word.n));
     }
-    return sv_trim(sv_cut(value, word.n));
+    value = http1_get(head, SV("X-Api-Key"));
+    return value.n > 0 ? value : http1_get(head, SV("X-Goog-Api-Key"));
 }
 
 /* "/s/<token>/v1/models" gives the token, and leaves "/v1/models". */
@@ -93,7 +96,7 @@ void route_unix(struct exchange *x, void *session) {
 static struct gateway_session *find_session(struct worker *w, struct exchange *x, struct sv *path) {
     struct sv token = {0};
     if (!take_path_token(path, &token)) {
-        token = bearer(x);
+        token = shown_token(x);
     }
     return session_find(w->gateway, token);
 }

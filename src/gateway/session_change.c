@@ -204,19 +204,34 @@ int gateway_session_set_policy_version(struct gateway_session *s, const char *ve
     return gateway_session_change(s, &change, err);
 }
 
+/* Its own, else the gateway's. NULL: neither. */
+static struct endpoint_set *present_endpoints(const struct gateway_session *s,
+                                              const struct target *t) {
+    struct gateway *g = s->gateway;
+    if (t->endpoints) {
+        return endpoint_set_ref(t->endpoints);
+    }
+    pthread_rwlock_rdlock(&g->table);
+    struct endpoint_set *set = endpoint_set_ref(g->default_endpoints);
+    pthread_rwlock_unlock(&g->table);
+    return set;
+}
+
 int gateway_session_put_settings(const struct gateway_session *s, struct buf *out) {
     pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&s->lock;
     pthread_mutex_lock(lock);
     struct target *t = target_ref(s->target);
     pthread_mutex_unlock(lock);
+    struct endpoint_set *set = present_endpoints(s, t);
     int rc = buf_adds(out, "{\"upstreams\":");
-    rc = rc < 0 ? rc : t->endpoints ? endpoint_set_put(t->endpoints, out) : buf_adds(out, "null");
+    rc = rc < 0 ? rc : set ? endpoint_set_put(set, out) : buf_adds(out, "[]");
     rc = rc < 0 ? rc : put_text(out, "key_name", t->key_name);
     rc = rc < 0 ? rc : put_text(out, "model", t->model_override);
     rc = rc < 0 ? rc : buf_addf(out, ",\"level\":\"%s\"", level_name(level_of(s, t)));
     rc = rc < 0 ? rc
                 : buf_addf(out, ",\"policy_version\":%s}",
                            t->policy_version.len ? buf_cstr(&t->policy_version) : "null");
+    endpoint_set_unref(set);
     target_unref(t);
     return rc;
 }

@@ -158,8 +158,14 @@ int gateway_session_listen_unix(struct gateway_session *s, const char *path, str
     return server_new(s->worker->loop, &o, &s->unix_server, err);
 }
 
+static void nothing(struct worker *w, void *arg) {
+    (void)w;
+    (void)arg;
+}
+
 void gateway_session_stats(const struct gateway_session *s, struct gateway_session_stats *out) {
     pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&s->lock;
+    workers_call(s->gateway, nothing, NULL); /* What an agent has seen the end of counts. */
     pthread_mutex_lock(lock);
     *out = s->stats;
     out->calls_open = (unsigned)(s->stats.calls - s->stats.calls_ended);
@@ -193,11 +199,6 @@ static bool wait_idle(struct gateway_session *s, deadline_ms until) {
     bool idle = s->n_calls == 0;
     pthread_mutex_unlock(&s->lock);
     return idle;
-}
-
-static void nothing(struct worker *w, void *arg) {
-    (void)w;
-    (void)arg;
 }
 
 int gateway_session_close(struct gateway_session *s, deadline_ms until, struct err *err) {

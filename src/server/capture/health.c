@@ -10,9 +10,10 @@ static int add_upstream(void *list, const struct gateway_upstream *u) {
 }
 
 /* In the words of OpenEnv's capture server; keys are never shown. */
-int health_show(struct capture *c, struct reply *out, struct err *err) {
+int health_show(struct capture *c, bool is_allowed, struct reply *out, struct err *err) {
     AUTO_JSON json_t *upstreams = json_array();
-    if (!upstreams || gateway_list_upstreams(c->gateway, add_upstream, upstreams) < 0) {
+    if (!upstreams ||
+        (is_allowed && gateway_list_upstreams(c->gateway, add_upstream, upstreams) < 0)) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     const struct gateway_session_options *s = &c->o->session;

@@ -56,6 +56,7 @@ struct request_view {
     struct sv path;
     struct sv query;
     struct sv body;
+    bool is_allowed; /* The key was shown, or none is needed. */
 };
 
 /* route.c: hooks of the gateway. */
@@ -92,7 +93,9 @@ int upstreams_replace(struct capture *c, const struct request_view *r, struct re
 int upstreams_of(const json_t *object, const char ***out, struct err *err) CHECK_RESULT;
 
 /* health.c, metrics.c */
-int health_show(struct capture *c, struct reply *out, struct err *err) CHECK_RESULT;
+/* Who has not shown the key is not told where the engines are. */
+int health_show(struct capture *c, bool is_allowed, struct reply *out,
+                struct err *err) CHECK_RESULT;
 int metrics_show(struct capture *c, struct reply *out, struct err *err) CHECK_RESULT;
 
 /* The body as an object of these fields; no body is an empty one. */

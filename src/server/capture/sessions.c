@@ -103,14 +103,13 @@ static int put_settings(const struct managed *m, json_t *out, struct err *err) {
     }
     const char *level = json_string_value(json_object_get(set, "level"));
     json_t *urls = json_object_get(set, "upstreams");
-    json_t *more = json_pack(
-        "{s:s?, s:s, s:O, s:O, s:O, s:O}", "capture_level", level, "rollout_type",
-        level && strcmp(level, "tokens") == 0 ? "train" : "eval", "model",
-        json_object_get(set, "model"), "policy_version", json_object_get(set, "policy_version"),
-        "llm_urls", urls, "key_name", json_object_get(set, "key_name"));
-    if (!more || json_object_set(more, "llm_url",
-                                 json_is_array(urls) ? json_array_get(urls, 0) : urls) < 0) {
-        json_decref(more);
+    json_t *more =
+        json_pack("{s:s?, s:s, s:O, s:O, s:O, s:O, s:O?}", "capture_level", level, "rollout_type",
+                  level && strcmp(level, "tokens") == 0 ? "train" : "eval", "model",
+                  json_object_get(set, "model"), "policy_version",
+                  json_object_get(set, "policy_version"), "llm_urls", urls, "key_name",
+                  json_object_get(set, "key_name"), "llm_url", json_array_get(urls, 0));
+    if (!more) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     rc = json_object_update(out, more);
