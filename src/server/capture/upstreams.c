@@ -47,11 +47,8 @@ static size_t take_lines(char *text, const char **lines, size_t max) {
     size_t n = 0;
     char *rest = text;
     char *line;
-    while ((line = strsep(&rest, "\n")) != NULL && n < max) {
+    while ((line = strsep(&rest, "\r\n")) != NULL && n < max) {
         struct sv v = sv_trim(sv_from(line));
-        while (v.n > 0 && v.p[v.n - 1] == '\r') {
-            v.n--;
-        }
         if (v.n > 0 && v.p[0] != '#') {
             line[(size_t)(v.p - line) + v.n] = 0;
             lines[n++] = v.p;
