@@ -46,6 +46,7 @@ static void bytes_that_are_no_request_are_refused(void **state) {
         {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400},
         {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n",
          413},
+        {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505},
         {"POST /v1/chat/completions HTTP/9.9\r\nHost: x\r\n\r\n", 505},
     };
     struct fixture f;

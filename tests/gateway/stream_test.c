@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fixture.h"
 
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define REQUEST "{\"model\":\"m\",\"stream\":true,\"messages\":[]}"
 
@@ -143,6 +145,94 @@ static void calls_above_the_limit_are_refused_with_its_number(void **state) {
     fixture_close(&f);
 }
 
+/* Each piece is sent when the agent has the one before. */
+struct steps {
+    atomic_uint taken; /* By the agent. */
+    bool stuck;
+};
+
+static bool await_step(struct steps *s, unsigned n) {
+    for (int i = 0; s->taken < n && i < 5000; i++) {
+        clock_sleep_ms(1);
+    }
+    s->stuck |= s->taken < n;
+    return !s->stuck;
+}
+
+static void answer_in_steps(struct engine_request *r, void *arg) {
+    struct steps *s = arg;
+    engine_sse_head(r);
+    if (await_step(s, 1) && engine_chunk(r, SV(": ping\n\n")) && await_step(s, 2)) {
+        engine_chunk(r, SV("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},"
+                           "\"token_ids\":[1]}]}\n\n"));
+        await_step(s, 3);
+    }
+    engine_chunk(r, SV("data: [DONE]\n\n"));
+    engine_puts(r, "0\r\n\r\n");
+}
+
+static void the_head_and_each_event_pass_as_soon_as_they_come(void **state) {
+    static const char *const marks[] = {"\r\n\r\n", ": ping", "\"a\"", "[DONE]"};
+    AUTO_BUF struct buf got = {0};
+    struct steps s = {0};
+    struct fixture f;
+    (void)state;
+    fixture_open(&f, answer_in_steps, &s, NULL);
+    struct agent a = agent_connect_tcp(f.port);
+    agent_post(&a, "/v1/chat/completions", gateway_session_token(f.session), SV(REQUEST));
+    while (s.taken < 4) {
+        char bytes[4096];
+        ssize_t n = recv(a.fd, bytes, sizeof bytes, 0);
+        assert_true(n > 0);
+        assert_int_equal(buf_add(&got, bytes, (size_t)n), 0);
+        while (s.taken < 4 && strstr(buf_cstr(&got), marks[s.taken])) {
+            s.taken++;
+        }
+    }
+    assert_false(s.stuck);
+    agent_close(&a);
+    fixture_close(&f);
+}
+
+static void a_stream_without_a_finish_reason_passes_and_is_recorded_without_one(void **state) {
+    static const char events[] =
+        "data: "
+        "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
+        "data: [DONE]\n\n";
+    struct fixture f;
+    (void)state;
+    fixture_open(&f, answer_sse, (void *)(uintptr_t)events, NULL);
+    struct answer a = fixture_call(&f, REQUEST);
+    assert_true(a.has_end);
+    assert_bytes(&a.body, sv_from(events));
+    struct recorded r = fixture_read(&f, 1);
+    assert_string_equal(text_of(r.result, "end"), "complete");
+    assert_string_equal(text_of(r.result, "finish_reason"), "");
+    assert_true(lists(r.result, "findings", "no_finish_reason"));
+    assert_non_null(strstr(buf_cstr(&r.response), "\"finish_reason\":null"));
+    recorded_deinit(&r);
+    answer_deinit(&a);
+    fixture_close(&f);
+}
+
+static void
+ids_and_log_probabilities_that_were_asked_for_and_did_not_come_are_marked(void **state) {
+    static const char events[] =
+        "data: "
+        "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n"
+        "data: {\"choices\":[],\"usage\":{\"completion_tokens\":1}}\n\ndata: [DONE]\n\n";
+    struct fixture f;
+    (void)state;
+    fixture_open(&f, answer_sse, (void *)(uintptr_t)events, NULL);
+    struct answer a = fixture_call(&f, REQUEST);
+    struct recorded r = fixture_read(&f, 1);
+    assert_true(lists(r.result, "findings", "no_logprobs"));
+    assert_true(lists(r.result, "findings", "no_sampled_ids"));
+    recorded_deinit(&r);
+    answer_deinit(&a);
+    fixture_close(&f);
+}
+
 #define ZERO(text) "{\"token\":\"a\",\"logprob\":" text "}"
 
 static void answer_zeros(struct engine_request *r, void *arg) {
@@ -171,6 +261,9 @@ static void log_probabilities_that_are_all_zero_are_marked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_head_and_each_event_pass_as_soon_as_they_come),
+        cmocka_unit_test(a_stream_without_a_finish_reason_passes_and_is_recorded_without_one),
+        cmocka_unit_test(ids_and_log_probabilities_that_were_asked_for_and_did_not_come_are_marked),
         cmocka_unit_test(log_probabilities_that_are_all_zero_are_marked),
         cmocka_unit_test(a_streamed_call_is_captured_and_looks_untouched),
         cmocka_unit_test(sessions_of_one_gateway_do_not_mix),

@@ -288,6 +288,24 @@ static void heads_before_the_final_one_are_passed_over(void **state) {
     fixture_close(&f);
 }
 
+static void proxies_of_the_environment_are_not_asked(void **state) {
+    static const char *const names[] = {"http_proxy",  "HTTP_PROXY", "https_proxy",
+                                        "HTTPS_PROXY", "all_proxy",  "ALL_PROXY"};
+    struct seen s = {0};
+    struct fixture f;
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        setenv(names[i], "http://127.0.0.1:1", 1);
+    }
+    fixture_open(&f, answer_good, &s, NULL);
+    call_once(&f, 200);
+    fixture_close(&f);
+    seen_deinit(&s);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        unsetenv(names[i]);
+    }
+}
+
 static void answer_encoded(struct engine_request *r, void *arg) {
     (void)arg;
     engine_puts(r, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: dcb\r\n"
@@ -320,6 +338,7 @@ int main(void) {
         cmocka_unit_test(an_error_of_the_agent_s_own_passes_word_for_word),
         cmocka_unit_test(errors_in_html_pass_with_their_fields),
         cmocka_unit_test(heads_before_the_final_one_are_passed_over),
+        cmocka_unit_test(proxies_of_the_environment_are_not_asked),
         cmocka_unit_test(an_answer_in_an_unknown_coding_passes_and_is_marked),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
