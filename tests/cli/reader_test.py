@@ -7,12 +7,14 @@ reader_test.py SNAFFLE SCRIPTED_MODEL
 """
 import json
 import math
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 
 import harness
-from harness import Model, Skip, equal, holds, run_cases, snaffle
+from harness import SOURCE, Model, Skip, equal, holds, run_cases, snaffle
 
 # An agent: it sends the bodies that its instruction lists, one after the other, whatever comes.
 AGENT = r"""
@@ -253,6 +255,26 @@ def an_agent_without_a_call_leaves_an_empty_trace_and_a_finding():
     equal(r.result["capture_level"], None)
 
 
+def what_a_rollout_leaves_fits_the_schemas():
+    scenes = [{"when": {"user_has": "busy"}, "fault": {"kind": "status", "status": 503}},
+              {"when": {"user_has": "gone"}, "fault": {"kind": "reset", "after_events": 1},
+               "reply": {"text": "one two three"}},
+              {"when": {"user_has": "nan"}, "bad_logprob": "NaN", "reply": {"text": "one two"}},
+              *CALLS]
+    r = Rollout(scenes, [body(w, stream=True, top_p=0.5)
+                         for w in ("busy", "gone", "nan", "tool", "end")], "--neutral-sampling")
+    equal([t["end"] for t in r.turns],
+          ["error", "upstream_abort", "complete", "complete", "complete"])
+    python = os.environ.get("SNAFFLE_TEST_PYTHON", sys.executable)
+    for schema, name in (("trace", "trace.jsonl"), ("result", "result.json"), ("task", "task.json")):
+        done = subprocess.run([python, str(SOURCE / "tests/schema.py"),
+                               str(SOURCE / f"docs/schema/{schema}.schema.json"), str(r.dir / name)],
+                              capture_output=True, text=True, check=False)
+        if "no Python package" in done.stderr:
+            raise Skip(done.stderr.strip())
+        equal((done.returncode, done.stdout.strip()), (0, ""), name)
+
+
 def findings_are_explained_where_a_turn_is_shown():
     r = Rollout(CALLS, [body("end", temperature=0)])
     shown = snaffle("show", "r", "--turn", "1", folder=r.folder, check=True).out
@@ -273,6 +295,7 @@ CASES = [(f.__name__, f) for f in (
     flags_and_the_configuration_say_policy_and_sampling,
     sampling_that_is_not_the_policy_s_is_told_in_every_mode,
     an_agent_without_a_call_leaves_an_empty_trace_and_a_finding,
+    what_a_rollout_leaves_fits_the_schemas,
     findings_are_explained_where_a_turn_is_shown)]
 
 if __name__ == "__main__":

@@ -182,6 +182,8 @@ static void check_fetches(snaffle_session *session) {
     assert_good(snaffle_session_fetch_trace(session, &text, &length, &error), error);
     assert_int_equal(length, strlen(text));
     assert_non_null(strstr(text, "\"completion_token_ids\""));
+    assert_non_null(strstr(text, "\"policy_version\": \"weights-2\""));
+    assert_null(strstr(text, "\"policy_version\": \"weights-1\""));
     snaffle_free(text);
     assert_good(snaffle_session_fetch_log(session, &text, &length, &error), error);
     assert_true(length > 0);
@@ -209,9 +211,14 @@ static void a_rollout_step_by_step_gives_trace_log_and_reward(void **state) {
     assert_int_equal(snaffle_session_wait(session, 0, &code, &error), SNAFFLE_ERR_STATE);
     snaffle_error_free(error);
     error = NULL;
+    assert_good(snaffle_factory_set_policy_version(f, "weights-1", &error), error);
+    assert_good(snaffle_session_set_policy_version(session, "weights-2", &error), error);
     assert_good(snaffle_session_start_agent(session, &error), error);
     assert_good(snaffle_session_wait(session, 0, &code, &error), error);
     assert_int_equal(code, 0);
+    assert_int_equal(snaffle_session_set_policy_version(session, NULL, &error), SNAFFLE_ERR_STATE);
+    snaffle_error_free(error);
+    error = NULL;
     check_fetches(session);
     double reward = -1;
     assert_int_equal(snaffle_session_verify(session, &reward, &error), 1);

@@ -133,6 +133,81 @@ static void the_real_key_is_nowhere_the_agent_can_look(void **state) {
     ground_assert_nowhere(g->dir, GROUND_KEY);
 }
 
+/* The engine is busy once; a sub-agent works; then the context is nearly full. */
+static const char kinds_script[] =
+    "{\"scenes\": [{\"when\": {\"call\": 1, \"user_has\": \"main work\"}, \"times\": 1,"
+    " \"fault\": {\"kind\": \"status\", \"status\": 503}},"
+    " {\"when\": {\"call\": 1, \"user_has\": \"main work\", \"tools\": true}, \"times\": 1, "
+    "\"reply\":"
+    " {\"tool_calls\": [{\"name\": \"task\", \"arguments\": {\"description\": \"d\", \"prompt\":"
+    " \"sub work\", \"subagent_type\": \"general\"}}]}},"
+    " {\"when\": {\"user_has\": \"sub work\", \"tools\": true}, \"times\": 1,"
+    " \"reply\": {\"text\": \"Sub.\"}},"
+    " {\"when\": {\"call\": 2, \"tools\": true}, \"times\": 1, \"usage\":"
+    " {\"prompt_tokens\": 130000, \"total_tokens\": 130100}, \"reply\": {\"tool_calls\":"
+    " [{\"name\": \"bash\", \"arguments\": {\"command\": \"true\", \"description\": \"d\"}}]}}],"
+    " \"otherwise\": {\"reply\": {\"text\": \"Done.\"}}}";
+
+static bool lists(const json_t *turn, const char *code) {
+    size_t i;
+    json_t *one;
+    json_array_foreach(json_object_get(turn, "findings"), i, one) {
+        if (strcmp(json_string_value(one), code) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static json_t *turns_of(const struct rollout_result *r) {
+    AUTO_FREE char *trace = ground_read(r, "trace.jsonl");
+    json_t *turns = json_array();
+    for (char *line = trace, *end; (end = strchr(line, '\n')); line = end + 1) {
+        json_t *turn = json_loadb(line, (size_t)(end - line), JSON_ALLOW_NUL, NULL);
+        assert_non_null(turn);
+        json_array_append_new(turns, turn);
+    }
+    return turns;
+}
+
+static void each_call_of_opencode_has_its_role_in_the_trace(void **state) {
+    NEED_OPENCODE();
+    struct ground *g = *state;
+    struct model m = {0};
+    struct err err = {0};
+    char script[128];
+    snprintf(script, sizeof script, "%s/script.json", g->dir);
+    assert_ok(file_write(script, sv_from(kinds_script), 0644, &err), &err);
+    model_start(&m, g, script);
+    g->options.running = NULL;
+    g->options.logprobs_processed = true;
+    struct rollout_result r = {0};
+    ground_run(g, "{'instruction': 'main work', 'verify': ['true']}", NULL, &r);
+    model_stop(&m);
+    AUTO_JSON json_t *turns = turns_of(&r);
+    /* The busy engine, the same again, the sub-agent, a full context, the summary, on from it. */
+    static const struct {
+        const char *role, *code;
+        bool trainable;
+    } want[] = {{"discarded", "not_complete", false}, {"agent", NULL, true},
+                {"agent", "subagent", true},          {"agent", "prompt_usage_mismatch", false},
+                {"auxiliary", "summary", false},      {"agent", NULL, true}};
+    AUTO_FREE char *all = json_dumps(json_object_get(r.json, "findings"), 0);
+    if (json_array_size(turns) != ARRAY_LEN(want)) {
+        fail_msg("%zu turns: %s", json_array_size(turns), all);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+        const json_t *turn = json_array_get(turns, i);
+        assert_string_equal(json_string_value(json_object_get(turn, "role")), want[i].role);
+        assert_int_equal(json_is_true(json_object_get(turn, "trainable")), want[i].trainable);
+        assert_true(json_is_null(json_object_get(turn, "parent")));
+        assert_true(!want[i].code || lists(turn, want[i].code));
+    }
+    const json_t *first = json_object_get(json_array_get(turns, 0), "request");
+    assert_true(json_equal(first, json_object_get(json_array_get(turns, 1), "request")));
+    rollout_result_deinit(&r);
+}
+
 static int set_up(void **state) {
     if (agents) {
         AUTO_FREE char *here = file_join(world_state(), "agents");
@@ -147,6 +222,7 @@ static int set_up(void **state) {
 static const struct CMUnitTest tests[] = {
     CASE(opencode_solves_the_example_and_every_token_is_there),
     CASE(the_real_key_is_nowhere_the_agent_can_look),
+    CASE(each_call_of_opencode_has_its_role_in_the_trace),
 };
 
 int main(void) {

@@ -13,8 +13,8 @@
 #include "base/mem.h"
 #include "rollout/config.h"
 #include "rollout/factory.h"
-#include "rollout/factory_impl.h"
 #include "rollout/result.h"
+#include "rollout/session_impl.h"
 #include "rollout/task.h"
 #include "tests/testing.h"
 #include "tests/unit/rollout/fake_sandbox.h"
@@ -406,6 +406,40 @@ static struct rollout_session *session(struct bench *b) {
     return s;
 }
 
+static void assert_policy(const struct rollout_session *s, const char *want) {
+    AUTO_BUF struct buf settings = {0};
+    AUTO_JSON json_t *object = NULL;
+    struct err err = {0};
+    assert_int_equal(gateway_session_put_settings(s->gateway, &settings), 0);
+    assert_ok(json_parse(buf_sv(&settings), "settings", &object, &err), &err);
+    const char *have = json_string_value(json_object_get(object, "policy_version"));
+    assert_string_equal(have ? have : "-", want);
+}
+
+static void a_policy_s_version_may_change_for_one_session_and_for_all(void **state) {
+    struct bench *b = *state;
+    struct err err = {0};
+    struct rollout_session *s = NULL;
+    b->config.agent.policy_version = "step-1";
+    struct rollout_session *first = session(b);
+    assert_policy(first, "step-1");
+    assert_ok(rollout_factory_set_policy_version(b->factory, "step-2", &err), &err);
+    assert_policy(first, "step-2");
+    assert_ok(rollout_factory_create(b->factory, &b->task, &(struct rollout_names){.rollout = "s"},
+                                     NULL, &s, &err),
+              &err);
+    assert_policy(s, "step-2");
+    assert_ok(rollout_session_set_policy_version(s, "step-3", &err), &err);
+    assert_policy(s, "step-3");
+    assert_policy(first, "step-2");
+    assert_ok(rollout_session_close(s, &err), &err);
+    assert_err(rollout_session_set_policy_version(s, "step-4", &err), ERR_STATE, &err, "has ended");
+    assert_ok(rollout_factory_set_policy_version(b->factory, NULL, &err), &err);
+    assert_policy(first, "-");
+    rollout_session_free(s);
+    rollout_session_free(first);
+}
+
 static void calls_out_of_order_are_refused(void **state) {
     struct bench *b = *state;
     struct err err = {0};
@@ -574,6 +608,7 @@ static const struct CMUnitTest tests[] = {
     CASE(an_agent_out_of_time_is_stopped_and_verified),
     CASE(an_agent_without_a_call_gets_a_second_attempt_and_the_first_is_kept),
     CASE(the_rewards_file_wins_over_the_share_of_commands),
+    CASE(a_policy_s_version_may_change_for_one_session_and_for_all),
     CASE(calls_out_of_order_are_refused),
     CASE(repeated_calls_change_nothing),
     CASE(a_short_wait_leaves_the_agent_running),
