@@ -27,6 +27,9 @@ const struct finding_kind finding_of_calls[] = {
      "use an engine that answers return_token_ids (vLLM 0.10.2 or later)"},
     {"no_sampled_ids", F, "the engine gave no token ids of its answer",
      "use an engine that answers return_token_ids (vLLM 0.10.2 or later)"},
+    {"asked_but_absent", F,
+     "ids or log-probabilities were asked for, and the engine passed it over in silence",
+     "snaffle gateway probe says what the endpoint gives"},
     {"ids_incomplete", F,
      "there are fewer ids than the engine counted tokens, or gave log-probabilities for: some "
      "chunks came without",

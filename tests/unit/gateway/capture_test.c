@@ -244,6 +244,20 @@ static void each_value_that_is_no_number_is_told_from_one_that_is_missing(void *
     }
 }
 
+static void what_was_asked_for_and_did_not_come_is_told(void **state) {
+    struct capture k = {0};
+    (void)state;
+    feed(&k,
+         "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}");
+    for (int asked = 0; asked < 2; asked++) {
+        AUTO_BUF struct buf out = {0};
+        const struct record_facts f = {.end = END_COMPLETE, .wanted = asked ? ASK_ANY_IDS : 0};
+        assert_int_equal(evidence_put(&k, &f, &out), 0);
+        assert_int_equal(strstr(buf_cstr(&out), "\"asked_but_absent\"") != NULL, asked);
+    }
+    capture_deinit(&k);
+}
+
 static void more_than_one_choice_is_told(void **state) {
     struct capture k = {0};
     (void)state;
@@ -278,6 +292,7 @@ int main(void) {
         cmocka_unit_test(a_stop_token_that_is_counted_but_not_told_is_no_mismatch),
         cmocka_unit_test(each_value_that_is_no_number_is_told_from_one_that_is_missing),
         cmocka_unit_test(more_than_one_choice_is_told),
+        cmocka_unit_test(what_was_asked_for_and_did_not_come_is_told),
         cmocka_unit_test(rows_that_are_not_finite_stay_valid_json),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
