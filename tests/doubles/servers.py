@@ -10,7 +10,6 @@ import time
 
 START_S = 30  # They listen within milliseconds; a busy machine is slow.
 OWN_ENV = ("OPENAI_", "OPENCODE_", "UPSTREAM_", "SNAFFLE_", "VLLM_", "HF_")
-SESSION = "gateway.0"  # As the command names the one that it serves.
 
 
 def environment(**more):
@@ -93,6 +92,6 @@ class Gateway(Program):
 
     def trace(self):
         """One object a call, in the order of their beginning."""
-        done = subprocess.run([self.trace_of, self.journal, SESSION], check=True,
+        done = subprocess.run([self.trace_of, self.journal], check=True,
                               stdout=subprocess.PIPE)
         return [json.loads(line) for line in done.stdout.split(b"\n") if line]
