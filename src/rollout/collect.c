@@ -8,9 +8,10 @@
 /* As the reference: files of the work folder, two levels deep, under 64 KiB. */
 #define FILES_DEPTH "2"
 #define FILE_BYTES_MAX (64u * 1024)
-#define LISTING_MAX (1u << 20) /* Some 30,000 files: more are no work to be looked at one by one.  \
-                                */
-#define READ_STEP (1u << 20)   /* One frame of the guest's protocol carries it. */
+#define LISTING_MAX                                                                                \
+    (1u << 20)               /* Some 30,000 files: more are no work to be looked at one by one.    \
+                              */
+#define READ_STEP (1u << 20) /* One frame of the guest's protocol carries it. */
 
 /* Where a file of the agent's choosing ends: reading past the end gives nothing, so the size of a
  * file needs no door of its own. */

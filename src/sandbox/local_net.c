@@ -35,7 +35,7 @@ void local_net_deinit(struct local_net *net) {
 }
 
 int local_net_find(struct local_net *out, struct err *err) {
-    AUTO_FREE char *pasta = proc_find("pasta");
+    AUTO_FREE char *pasta = local_is_without("pasta") ? NULL : proc_find("pasta");
     AUTO_FREE char *slirp = pasta ? NULL : proc_find("slirp4netns");
     if (!pasta && !slirp) {
         return err_set(err, ERR_ENVIRONMENT,
@@ -109,7 +109,9 @@ static const char *const slirp_root[] = {"slirp4netns",
                                          "tap0",
                                          NULL};
 
-static int spawn_helper(const struct local_net *net, pid_t payload, int words, pid_t *out,
+/* It holds both ends of `words`: it goes on speaking after we have stopped to listen, and a pipe
+ * without a reader would end it. */
+static int spawn_helper(const struct local_net *net, pid_t payload, const int words[2], pid_t *out,
                         struct err *err) {
     AUTO_CLOSE int netns = -1;
     AUTO_CLOSE int userns = -1;
@@ -131,9 +133,9 @@ static int spawn_helper(const struct local_net *net, pid_t payload, int words, p
     struct spawn what = {
         .program = net->program,
         .argv = argv,
-        .fds = {netns, userns},
-        .n_fds = 2,
-        .stderr_fd = words,
+        .fds = {netns, userns, words[0]},
+        .n_fds = 3,
+        .stderr_fd = words[1],
     };
     return spawner_start(&what, out, err);
 }
@@ -191,7 +193,7 @@ int local_net_attach(const struct local *l, const struct local_net *net, pid_t p
     if (pipe2(words, O_CLOEXEC | O_NONBLOCK) < 0) {
         return err_sys(err, ERR_SYS, errno, "cannot make a pipe");
     }
-    int r = spawn_helper(net, payload, words[1], out_helper, err);
+    int r = spawn_helper(net, payload, words, out_helper, err);
     close(words[1]);
     if (r == 0) {
         r = await_up(l, net, payload, words[0], until, cancel, out_helper, err);
