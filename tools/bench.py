@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the measuring programs of a release build.
 
-bench.py BUILD [NAME] [--json]
+bench.py BUILD [NAME] [--json] [--quick]
 
 A program under bench/ prints one JSON object of numbers. `rollout` puts together what a rollout
 costs: {create_exec_p50_ms, create_exec_p99_ms, create_exec_disk_p50_ms, own_ms, gateway_start_ms}.
-`batch` runs a thousand at once (bench_batch.py). No NAME: all of them.
+`batch` runs a thousand at once (bench_batch.py); `gateway` sets the gateway beside other forwarders
+(bench_gateway.py; --quick: shorter rounds). No NAME: all of them.
 """
 import json
 import os
@@ -18,6 +19,7 @@ import tempfile
 import time
 
 import bench_batch
+import bench_gateway
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = "examples/binary_search"
@@ -93,6 +95,9 @@ def rollout(build, known):
 TOGETHER = {  # What is put together here, beside the programs.
     "rollout": rollout,
     "batch": lambda build, known: bench_batch.measure(build, scripted_model),
+    "gateway": lambda build, known: bench_gateway.measure(
+        build, run_program(known["gateway_start"])["gateway_start_ms"], "--quick" in sys.argv,
+        "--json" in sys.argv),
 }
 
 
@@ -106,8 +111,9 @@ def main():
             print(f"dev: error: nothing to measure is called '{name}' (there are: "
                   f"{' '.join([*sorted(known), *TOGETHER])})", file=sys.stderr)
             return 2
-    if [f for f in flags if f != "--json"]:
-        print(f"dev: error: bench does not know '{flags[0]}'", file=sys.stderr)
+    unknown = [f for f in flags if f not in ("--json", "--quick")]
+    if unknown:
+        print(f"dev: error: bench does not know '{unknown[0]}'", file=sys.stderr)
         return 2
     all_numbers = {}
     for name in names or [*sorted(known), *TOGETHER]:
