@@ -11,11 +11,11 @@
 #define TOP 5
 #define BYTES_PER_TOKEN 4 /* Of a prompt, as tokenizers do it with code and English. */
 #define CHUNK_FRONT                                                                                \
-    "data: {\"id\":\"chatcmpl-5f1c2a7e90b84d03a6a1\",\"object\":\"chat.completion.chunk\","         \
+    "data: {\"id\":\"chatcmpl-5f1c2a7e90b84d03a6a1\",\"object\":\"chat.completion.chunk\","        \
     "\"created\":1764480000,\"model\":\"bench/model-8b\",\"choices\":["
 
-static const char *const words[] = {"the", " return", " index", "self", " not", "def",  " in",
-                                    " for", "_value", " list", " of",  "\\n", " and", " code"};
+static const char *const words[] = {"the",  " return", " index", "self", " not", "def",  " in",
+                                    " for", "_value",  " list",  " of",  "\\n",  " and", " code"};
 #define N_WORDS (sizeof words / sizeof words[0])
 
 static uint32_t next_random(uint32_t *state) {
@@ -44,13 +44,15 @@ static void add(struct text *t, const char *format, ...) {
 struct text request_make(size_t prompt_bytes, bool asks) {
     struct text t = {0};
     uint32_t random = 7;
-    add(&t, "{\"model\":\"bench/model-8b\",\"messages\":[{\"role\":\"system\",\"content\":\"You are a "
-            "coding agent.\"},{\"role\":\"user\",\"content\":\"");
+    add(&t,
+        "{\"model\":\"bench/model-8b\",\"messages\":[{\"role\":\"system\",\"content\":\"You are a "
+        "coding agent.\"},{\"role\":\"user\",\"content\":\"");
     for (unsigned i = 0; t.n < prompt_bytes; i++) {
         const char *between = i % 31 == 30 ? " \\\"quoted\\\"" : "";
         add(&t, "%s%s", words[next_random(&random) % N_WORDS], between);
     }
-    add(&t, "\"}],\"temperature\":0.7,\"stream\":true,\"stream_options\":{\"include_usage\":true}%s}",
+    add(&t,
+        "\"}],\"temperature\":0.7,\"stream\":true,\"stream_options\":{\"include_usage\":true}%s}",
         asks ? ",\"logprobs\":true,\"top_logprobs\":5,\"return_token_ids\":true" : "");
     return t;
 }

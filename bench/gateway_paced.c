@@ -102,8 +102,8 @@ static void wait_some(int ms) {
         struct stream *s = ready[i].data.ptr;
         enum client_read got = client_read(&s->client, on_payload, s);
         if (got != CLIENT_MORE) {
-            finish(s, got == CLIENT_WHOLE && s->client.status == 200 &&
-                          client_saw_done(&s->client));
+            finish(s,
+                   got == CLIENT_WHOLE && s->client.status == 200 && client_saw_done(&s->client));
         }
     }
 }
@@ -184,7 +184,6 @@ int main(int argc, char **argv) {
     }
     printf("{\"begun\":%u,\"answered\":%u,\"cut\":%u,\"events\":%llu,\"p50_us\":%.0f,"
            "\"p99_us\":%.0f,\"max_us\":%.0f}\n",
-           n_streams, n_whole, n_cut, n_late, late_us(0.5), late_us(0.99),
-           (double)latest_ns / 1e3);
+           n_streams, n_whole, n_cut, n_late, late_us(0.5), late_us(0.99), (double)latest_ns / 1e3);
     return 0;
 }

@@ -14,7 +14,7 @@
 
 #include "gateway/gateway.h"
 
-#define CONNECTIONS_MAX 20000 /* More than any descriptor limit that the bench meets. */
+#define CONNECTIONS_MAX 20000     /* More than any descriptor limit that the bench meets. */
 #define SEGMENT_BYTES (64u << 20) /* Small, so that what was counted can go soon. */
 
 static int serve(const char *dir, const char *url, bool durable) {

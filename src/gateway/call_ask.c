@@ -106,6 +106,24 @@ static int take_head(struct call *c, const struct http1_head *head, struct err *
     return rc;
 }
 
+/* Streams are open for long, thousands at once, and little is asked of their requests any more: the
+ * model, and which fields were there. */
+static void drop_request(struct call *c) {
+    struct sv model = c->rewrite.model;
+    if (buf_add_sv(&c->model, model) < 0) {
+        return;
+    }
+    c->hides_reasoning = call_hides_reasoning(c);
+    c->rewrite.model = buf_sv(&c->model);
+    c->agent_body = c->agent_text = c->request.text = (struct sv){0};
+    buf_deinit(&c->rewrite.text);
+    buf_deinit(&c->rewrite.values);
+    buf_deinit(&c->plain);
+    if (c->x) {
+        exchange_drop_body(c->x);
+    }
+}
+
 static void on_head(void *arg, const struct http1_head *head) {
     struct call *c = arg;
     struct err e = {0};
@@ -117,6 +135,9 @@ static void on_head(void *arg, const struct http1_head *head) {
         return;
     }
     call_learn_from_success(c);
+    if (c->mode == MODE_STREAM && !session_breaks_loops(c->session)) {
+        drop_request(c);
+    }
     if (c->mode == MODE_PASS) {
         reply_start(c, c->has_length, c->length);
     } else if (c->mode == MODE_STREAM) {

@@ -247,7 +247,7 @@ static void tell_session(struct call *c) {
     session_note_end(s, capture_completion_tokens(&c->capture));
     if (c->end != END_CLIENT_ABORT && !c->journal_failed) {
         session_note_answer(s, !engine_failed);
-        if (c->x) { /* It holds the body. */
+        if (c->x && c->agent_text.n > 0) { /* It holds the body, unless it was dropped. */
             bool failed = engine_failed || c->status >= 400 || ended_without_reason(c);
             session_note_body(s, c->agent_text, failed);
         }

@@ -70,11 +70,15 @@ void call_learn_from_success(struct call *c) {
     }
 }
 
+bool call_hides_reasoning(const struct call *c) {
+    return c->hides_reasoning || sv_find(c->agent_text, SV("\"include_reasoning\"")) != (size_t)-1;
+}
+
 /* Says something, and to one who did not tell the engine to hide it. */
 static bool ought_to_have_ids(const struct call *c, const struct capture_choice *choice) {
     return c->end == END_COMPLETE && choice->finish_reason.len > 0 &&
            (choice->n_rows > 0 || choice->content.len > 0 || choice->n_tools > 0) &&
-           sv_find(c->agent_text, SV("\"include_reasoning\"")) == (size_t)-1;
+           !call_hides_reasoning(c);
 }
 
 void call_learn_from_answer(struct call *c) {

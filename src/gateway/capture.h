@@ -47,7 +47,7 @@ struct capture_choice {
     struct buf finish_reason; /* With its quotes. */
     struct capture_tool *tools;
     size_t n_tools, cap_tools;
-    /* List elements with commas between. */
+    /* Whole JSON lists; nothing when empty. */
     struct buf rows;
     struct buf tokens;
     struct buf logps;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/chunk_shape.h"
 #include "gateway/scan.h"
 #include "gateway/text.h"
 
@@ -119,6 +120,11 @@ static int read_row(struct scan *s, struct chunk *c) {
         return rc;
     }
     scan_peek(s);
+    struct scan_row quick;
+    if (scan_row(s, &quick)) {
+        *row = chunk_row_of(&quick);
+        return 0;
+    }
     const char *start = s->p;
     rc = scan_enter_object(s);
     struct sv key;
@@ -446,6 +452,9 @@ int chunk_parse(struct chunk *c, struct sv text) {
     size_t ordinal = 0;
     int rc;
     reset(c);
+    if (chunk_shape_take(c, text)) {
+        return 0;
+    }
     scan_init(&s, text);
     if (take_prefix(c, &s, text)) {
         ordinal = c->prefix.ordinal + 1;
@@ -461,6 +470,9 @@ int chunk_parse(struct chunk *c, struct sv text) {
     }
     rc = rc < 0 ? rc : scan_end(&s);
     c->nonfinite = s.nonfinite;
+    if (rc >= 0) {
+        chunk_shape_learn(c, text);
+    }
     return rc < 0 ? rc : 0;
 }
 

@@ -65,6 +65,29 @@ struct chunk_prefix {
     struct sv id, created, model, system_fingerprint; /* In `bytes`. */
 };
 
+/* What the chunks of a stream have in common but for their values (chunk_shape.h). */
+#define CHUNK_SHAPE_MAX 1024u /* About 300 bytes. */
+#define CHUNK_SHAPE_VALUES 3
+#define CHUNK_SHAPE_SPANS_MAX 24u /* All there are: 10 of a chunk and 14 of its choice. */
+struct chunk_shape_place {
+    unsigned char piece; /* Behind which value it stands, from 0: before all. */
+    unsigned short offset;
+};
+struct chunk_shape_span {
+    unsigned short field; /* Where the span is in struct chunk, or in its choice. */
+    bool in_choice;
+    struct chunk_shape_place from, to;
+};
+struct chunk_shape {
+    char bytes[CHUNK_SHAPE_MAX];
+    unsigned short ends[CHUNK_SHAPE_VALUES + 1]; /* Of the pieces in `bytes`. */
+    unsigned char n_values;                      /* 0: none is known; 2: chunks without ids. */
+    unsigned char n_spans;
+    struct chunk_shape_span spans[CHUNK_SHAPE_SPANS_MAX];
+    struct chunk_field usage, prompt_token_ids;
+    struct chunk_choice choice;
+};
+
 struct chunk {
     struct sv id;
     struct sv created;
@@ -84,6 +107,7 @@ struct chunk {
     struct chunk_row *rows;
     size_t n_rows, cap_rows;
     struct chunk_prefix prefix;
+    struct chunk_shape shape;
 };
 
 /* Fills `c`, whose lists are used again. ERR_INPUT, ERR_LIMIT: no JSON object, or `choices` is not

@@ -12,7 +12,7 @@ static bool ids_agree(const struct capture_choice *choice) {
         return true;
     }
     size_t n = choice->ids.len < choice->row_ids.len ? choice->ids.len : choice->row_ids.len;
-    return memcmp(choice->ids.data, choice->row_ids.data, n) == 0;
+    return memcmp(choice->ids.data, choice->row_ids.data, n - 1) == 0; /* Without the bracket. */
 }
 
 static bool is_misaligned(const struct capture_choice *choice) {

@@ -14,26 +14,20 @@ const char *call_end_name(enum call_end end) {
     return names[end];
 }
 
-static void begin_part(struct record *r, struct sv name) {
+/* The bytes stay where they are. */
+static void put_part(struct record *r, struct sv name, struct sv bytes) {
     BUG_IF(r->n_parts == JOURNAL_PARTS_MAX);
-    r->parts[r->n_parts].name = name;
-    r->at[r->n_parts] = r->texts.len;
-    r->n_parts++;
+    r->parts[r->n_parts++] = (struct journal_part){name, bytes};
 }
 
-static int put_list(struct record *r, struct sv name, const struct buf *items) {
-    begin_part(r, name);
-    int rc = buf_addc(&r->texts, '[');
-    rc = rc < 0 ? rc : buf_add_sv(&r->texts, buf_sv(items));
-    return rc < 0 ? rc : buf_addc(&r->texts, ']');
+static void put_list(struct record *r, struct sv name, const struct buf *list) {
+    put_part(r, name, list->len > 0 ? buf_sv(list) : SV("[]"));
 }
 
-static int put_value(struct record *r, struct sv name, const struct buf *value) {
-    if (value->len == 0) {
-        return 0;
+static void put_value(struct record *r, struct sv name, const struct buf *value) {
+    if (value->len > 0) {
+        put_part(r, name, buf_sv(value));
     }
-    begin_part(r, name);
-    return buf_add_sv(&r->texts, buf_sv(value));
 }
 
 static int put_parts(struct record *r, const struct capture *k, struct sv answer) {
@@ -43,22 +37,16 @@ static int put_parts(struct record *r, const struct capture *k, struct sv answer
     const struct buf *ids = capture_ids(choice, &n_ids);
     int rc = 0;
     if (k->n_choices > 0) {
-        begin_part(r, SV("response"));
-        rc = answer.n > 0 ? buf_add_sv(&r->texts, answer) : answer_put(k, &r->texts);
-        rc = rc < 0 ? rc : put_list(r, SV("logprobs"), &choice->rows);
-        rc = rc < 0 ? rc : put_list(r, SV("completion_tokens"), &choice->tokens);
-        rc = rc < 0 ? rc : put_list(r, SV("completion_token_ids"), ids);
-        rc = rc < 0 ? rc : put_list(r, SV("per_token_logps"), &choice->logps);
+        rc = answer.n > 0 ? buf_add_sv(&r->response, answer) : answer_put(k, &r->response);
+        put_part(r, SV("response"), buf_sv(&r->response));
+        put_list(r, SV("logprobs"), &choice->rows);
+        put_list(r, SV("completion_tokens"), &choice->tokens);
+        put_list(r, SV("completion_token_ids"), ids);
+        put_list(r, SV("per_token_logps"), &choice->logps);
     }
-    rc = rc < 0 ? rc : put_value(r, SV("prompt_token_ids"), &k->prompt_ids);
-    return rc < 0 ? rc : put_value(r, SV("usage"), &k->usage);
-}
-
-static void set_views(struct record *r) {
-    r->at[r->n_parts] = r->texts.len;
-    for (unsigned i = 0; i < r->n_parts; i++) {
-        r->parts[i].bytes = (struct sv){r->texts.data + r->at[i], r->at[i + 1] - r->at[i]};
-    }
+    put_value(r, SV("prompt_token_ids"), &k->prompt_ids);
+    put_value(r, SV("usage"), &k->usage);
+    return rc;
 }
 
 static int put_error(struct buf *head, const struct record_facts *f) {
@@ -117,14 +105,13 @@ static int put_head(struct record *r, const struct capture *k, const struct reco
 int record_build(struct record *r, const struct capture *k, const struct record_facts *f,
                  struct sv answer) {
     buf_reset(&r->head);
-    buf_reset(&r->texts);
+    buf_reset(&r->response);
     r->n_parts = 0;
     int rc = put_parts(r, k, answer);
-    set_views(r);
     return rc < 0 ? rc : put_head(r, k, f);
 }
 
 void record_deinit(struct record *r) {
     buf_deinit(&r->head);
-    buf_deinit(&r->texts);
+    buf_deinit(&r->response);
 }

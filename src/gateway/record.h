@@ -33,17 +33,16 @@ struct record_facts {
     bool answer_too_big; /* A whole answer that was passed on unread. */
 };
 
-/* Buffers of the parts; used again. */
+/* Its buffers are used again. */
 struct record {
     struct buf head;
-    struct buf texts; /* All parts behind one another. */
-    struct journal_part parts[JOURNAL_PARTS_MAX];
-    size_t at[JOURNAL_PARTS_MAX + 1]; /* Where each part begins in `texts`. */
+    struct buf response;
+    struct journal_part parts[JOURNAL_PARTS_MAX]; /* Of it and of the capture. */
     unsigned n_parts;
 };
 
-/* Fills head and parts. `answer`: a whole answer's text, already without log-probabilities; empty
- * for streams, whose answer is put together. */
+/* Fills head and parts, which point into `k`, too. `answer`: a whole answer's text, already without
+ * log-probabilities; empty for streams, whose answer is put together. */
 int record_build(struct record *r, const struct capture *k, const struct record_facts *f,
                  struct sv answer) CHECK_RESULT;
 void record_deinit(struct record *r);

@@ -17,10 +17,13 @@ void redact_text(struct sv key, char *text, size_t n) {
 /* How many bytes at the end are the beginning of the key. */
 static size_t begun(struct sv key, struct sv text) {
     size_t n = text.n < key.n - 1 ? text.n : key.n - 1;
-    while (n > 0 && memcmp(text.p + text.n - n, key.p, n) != 0) {
-        n--;
+    const char *end = text.p + text.n;
+    for (const char *p = end - n; (p = memchr(p, key.p[0], (size_t)(end - p))); p++) {
+        if (memcmp(p, key.p, (size_t)(end - p)) == 0) {
+            return (size_t)(end - p);
+        }
     }
-    return n;
+    return 0;
 }
 
 int redact_feed(struct redact *r, struct sv in, struct sv *out) {

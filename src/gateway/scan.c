@@ -119,7 +119,20 @@ static inline const char *pass_string(struct scan *s, const char *p) {
     }
 }
 
+/* Log-probabilities have up to 17 digits. */
 static inline const char *pass_digits(const char *p, const char *end) {
+#ifdef __SSE2__
+    while (LIKELY(end - p >= 16)) {
+        __m128i v =
+            _mm_sub_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), _mm_set1_epi8('0'));
+        __m128i digits = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(9)), v);
+        unsigned others = (unsigned)_mm_movemask_epi8(digits) ^ 0xffffu;
+        if (others) {
+            return p + __builtin_ctz(others);
+        }
+        p += 16;
+    }
+#endif
     while (p < end && is_digit(*p)) {
         p++;
     }
@@ -180,29 +193,86 @@ static const char *pass_array(struct scan *s, const char *p);
      memcmp((p), (literal), sizeof(literal) - 1) == 0)
 
 /*
- * {"token":"...","logprob":-1.5,"bytes":[...]}: alternatives are most of an answer with
- * log-probabilities, and engines spell them all alike. `p` stands behind the brace. NULL without a
- * fault: it is spelled in some other way.
+ * {"token":"...","logprob":-1.5,"bytes":[...]: rows and their alternatives are most of an answer
+ * with log-probabilities, and engines spell them all alike. `p` stands behind the brace. NULL
+ * without a fault: it is spelled in some other way.
  */
-static inline const char *pass_alternative(struct scan *s, const char *p) {
+static inline const char *pass_row_front(struct scan *s, const char *p, struct sv *token,
+                                         struct sv *logprob) {
+    const char *from = p + sizeof "\"token\":" - 1;
     if (!HAS(s, p, "\"token\":\"")) {
         return NULL;
     }
-    p = pass_string(s, p + sizeof "\"token\":\"" - 1);
+    p = pass_string(s, from + 1);
     if (UNLIKELY(!p) || !HAS(s, p, ",\"logprob\":-")) {
         return NULL;
     }
-    p = pass_number(s, p + sizeof ",\"logprob\":-" - 2);
+    *token = (struct sv){from, (size_t)(p - from)};
+    from = p + sizeof ",\"logprob\":" - 1;
+    p = pass_number(s, from);
     if (UNLIKELY(!p) || !HAS(s, p, ",\"bytes\":[")) {
         return NULL;
     }
-    p = pass_array(s, p + sizeof ",\"bytes\":[" - 1);
+    *logprob = (struct sv){from, (size_t)(p - from)};
+    return pass_array(s, p + sizeof ",\"bytes\":[" - 1);
+}
+
+static inline const char *pass_alternative(struct scan *s, const char *p) {
+    struct sv token;
+    struct sv logprob;
+    p = pass_row_front(s, p, &token, &logprob);
     return p && p < s->end && *p == '}' ? p + 1 : NULL;
+}
+
+/*
+ * A list of whole numbers without blanks, 16 bytes at a time: a prompt's ids are tens of thousands
+ * of bytes. `p` stands behind the bracket. NULL without a fault: it is something else, or spelled
+ * in another way.
+ */
+static inline const char *pass_int_list(const char *p, const char *end) {
+    unsigned after_comma = 1; /* A number begins at the next byte. */
+    unsigned after_zero = 0;  /* It must have no more digits. */
+#ifdef __SSE2__
+    while (end - p >= 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+        __m128i n = _mm_sub_epi8(v, _mm_set1_epi8('0'));
+        __m128i is_ten = _mm_cmpeq_epi8(_mm_min_epu8(n, _mm_set1_epi8(9)), n);
+        unsigned digits = (unsigned)_mm_movemask_epi8(is_ten);
+        unsigned commas = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8(',')));
+        unsigned zeros = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8('0')));
+        unsigned others = (digits | commas) ^ 0xffffu;
+        unsigned within = others ? (others & (0u - others)) - 1 : 0xffffu;
+        unsigned starts = commas << 1 | after_comma;
+        unsigned lone = (zeros & starts) << 1 | after_zero;
+        if (UNLIKELY(((starts & commas) | (lone & digits)) & within)) {
+            return NULL;
+        }
+        if (others) {
+            unsigned at = (unsigned)__builtin_ctz(others);
+            return p[at] == ']' && !(starts >> at & 1) ? p + at + 1 : NULL;
+        }
+        after_comma = starts >> 16;
+        after_zero = lone >> 16;
+        p += 16;
+    }
+#endif
+    for (; p < end && *p != ']'; p++) {
+        if (*p == ',' ? after_comma : !is_digit(*p) || after_zero) {
+            return NULL;
+        }
+        after_zero = *p == '0' && after_comma;
+        after_comma = *p == ',';
+    }
+    return p < end && !after_comma ? p + 1 : NULL;
 }
 
 /* Behind '['. Lists of ids and of bytes are most of what there is: they get a short way. */
 static const char *pass_array(struct scan *s, const char *p) {
     const char *end = s->end;
+    const char *behind = pass_int_list(p, end);
+    if (behind) {
+        return behind;
+    }
     p = pass_blanks(p, end);
     if (p < end && *p == ']') {
         return p + 1;
@@ -432,6 +502,50 @@ int scan_next_key(struct scan *s, struct sv *out_key) {
 
 int scan_next_item(struct scan *s) {
     return next(s, ']');
+}
+
+bool scan_string(struct scan *s, struct sv *out) {
+    struct scan at = *s;
+    const char *p = s->p < s->end && *s->p == '"' ? pass_string(&at, s->p + 1) : NULL;
+    if (UNLIKELY(!p)) {
+        return false;
+    }
+    *out = (struct sv){s->p, (size_t)(p - s->p)};
+    s->p = p;
+    return true;
+}
+
+bool scan_int_list(struct scan *s, struct sv *out) {
+    const char *p = s->p < s->end && *s->p == '[' ? pass_int_list(s->p + 1, s->end) : NULL;
+    if (UNLIKELY(!p)) {
+        return false;
+    }
+    *out = (struct sv){s->p, (size_t)(p - s->p)};
+    s->p = p;
+    return true;
+}
+
+bool scan_row(struct scan *s, struct scan_row *out) {
+    const char *start = s->p;
+    if (s->fault || !HAS(s, start, "{\"token\":")) {
+        return false;
+    }
+    struct scan at = *s;
+    const char *p = pass_row_front(&at, start + 1, &out->token, &out->logprob);
+    if (UNLIKELY(!p) || at.nonfinite || !HAS(&at, p, ",\"top_logprobs\":[{")) {
+        return false;
+    }
+    const char *top = p + sizeof ",\"top_logprobs\":" - 1;
+    for (p = top; p && p < at.end && (*p == ',' || p == top);) {
+        p = HAS(&at, p + 1, "{") ? pass_alternative(&at, p + 2) : NULL;
+    }
+    if (UNLIKELY(!p) || at.nonfinite || !HAS(&at, p, "]}")) {
+        return false;
+    }
+    out->top_logprobs = (struct sv){top, (size_t)(p + 1 - top)};
+    out->text = (struct sv){start, (size_t)(p + 2 - start)};
+    s->p = p + 2;
+    return true;
 }
 
 int scan_end(struct scan *s) {

@@ -66,6 +66,22 @@ int scan_enter_array(struct scan *s) CHECK_RESULT;
 int scan_next_key(struct scan *s, struct sv *out_key) CHECK_RESULT;
 int scan_next_item(struct scan *s) CHECK_RESULT;
 
+/*
+ * Short ways over what answers consist of most, when it comes next and is spelled plainly: a
+ * string, a list of whole numbers without blanks (one at least), and a row of log-probabilities
+ * with its alternatives, spelled as OpenAI, vLLM and SGLang do. false: it is something else, or
+ * spelled in another way, and nothing was taken: go the long way.
+ */
+bool scan_string(struct scan *s, struct sv *out);
+bool scan_int_list(struct scan *s, struct sv *out);
+struct scan_row {
+    struct sv text;
+    struct sv token;        /* With its quotes. */
+    struct sv logprob;      /* A negative number. */
+    struct sv top_logprobs; /* The list. */
+};
+bool scan_row(struct scan *s, struct scan_row *out);
+
 /* Only blanks are left. */
 int scan_end(struct scan *s) CHECK_RESULT;
 

@@ -144,6 +144,13 @@ bool session_is_broken(struct gateway_session *s, struct sv body) {
     return broken;
 }
 
+bool session_breaks_loops(struct gateway_session *s) {
+    pthread_mutex_lock(&s->lock);
+    bool breaks = s->breaker.failures_max > 0;
+    pthread_mutex_unlock(&s->lock);
+    return breaks;
+}
+
 void session_note_body(struct gateway_session *s, struct sv body, bool failed) {
     pthread_mutex_lock(&s->lock);
     breaker_note(&s->breaker, body, failed, clock_ms());

@@ -110,6 +110,7 @@ uint64_t session_next_call(struct gateway_session *s);
 
 /* The body failed as often as it may: it is refused, and counted. */
 bool session_is_broken(struct gateway_session *s, struct sv body);
+bool session_breaks_loops(struct gateway_session *s);
 void session_note_body(struct gateway_session *s, struct sv body, bool failed);
 
 void session_note_capture_fault(struct gateway_session *s);

@@ -30,6 +30,10 @@ struct sv exchange_body(const struct exchange *x) {
     return buf_sv(&x->body);
 }
 
+void exchange_drop_body(struct exchange *x) {
+    buf_deinit(&x->body);
+}
+
 bool exchange_keeps(const struct exchange *x) {
     return x->keep;
 }

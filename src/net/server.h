@@ -78,6 +78,7 @@ const struct http1_head *exchange_head(const struct exchange *x);
 struct sv exchange_path(const struct exchange *x);  /* Without query. */
 struct sv exchange_query(const struct exchange *x); /* Without question mark. */
 struct sv exchange_body(const struct exchange *x);
+void exchange_drop_body(struct exchange *x);   /* Gives its memory back: nobody will read it. */
 bool exchange_keeps(const struct exchange *x); /* The connection, after the answer. */
 struct loop *exchange_loop(const struct exchange *x);
 

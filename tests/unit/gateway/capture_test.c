@@ -94,18 +94,18 @@ static void ids_come_from_lists_else_from_the_rows(void **state) {
     feed(&k,
          "{\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":{\"content\":[{\"token\":"
          "\"token_id:15339\",\"logprob\":-0.3},{\"token\":\"token_id:1917\",\"logprob\":-1}]}}]}");
-    assert_string_equal(buf_cstr(capture_ids(&k.choices[0], &n)), "15339,1917");
+    assert_string_equal(buf_cstr(capture_ids(&k.choices[0], &n)), "[15339,1917]");
     assert_int_equal(n, 2);
-    assert_string_equal(buf_cstr(&k.choices[0].logps), "-0.3,-1");
+    assert_string_equal(buf_cstr(&k.choices[0].logps), "[-0.3,-1]");
     capture_reset(&k);
     feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":{\"content\":[{\"id\":77,"
              "\"token\":\"a\",\"logprob\":-0.3}]}}]}");
-    assert_string_equal(buf_cstr(capture_ids(&k.choices[0], &n)), "77");
+    assert_string_equal(buf_cstr(capture_ids(&k.choices[0], &n)), "[77]");
     capture_reset(&k);
     feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{},\"token_ids\":[1, 2]}]}");
     feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{},\"token_ids\":[]}]}");
     feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{},\"token_ids\":[3]}]}");
-    assert_string_equal(buf_cstr(capture_ids(&k.choices[0], &n)), "1,2,3");
+    assert_string_equal(buf_cstr(capture_ids(&k.choices[0], &n)), "[1,2,3]");
     assert_int_equal(n, 3);
     capture_reset(&k);
     feed(&k, "{\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":{\"content\":[{\"token\":"
@@ -273,10 +273,10 @@ static void rows_that_are_not_finite_stay_valid_json(void **state) {
          "{\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":{\"content\":[{\"token\":\"NaN\","
          "\"logprob\":-Infinity,\"top_logprobs\":[{\"token\":\"I\",\"logprob\":NaN}]}]}}]}");
     assert_string_equal(buf_cstr(&k.choices[0].rows),
-                        "{\"token\":\"NaN\",\"logprob\":null,\"top_logprobs\":[{\"token\":\"I\","
-                        "\"logprob\":null}]}");
-    assert_string_equal(buf_cstr(&k.choices[0].logps), "null");
-    assert_string_equal(buf_cstr(&k.choices[0].tokens), "\"NaN\"");
+                        "[{\"token\":\"NaN\",\"logprob\":null,\"top_logprobs\":[{\"token\":\"I\","
+                        "\"logprob\":null}]}]");
+    assert_string_equal(buf_cstr(&k.choices[0].logps), "[null]");
+    assert_string_equal(buf_cstr(&k.choices[0].tokens), "[\"NaN\"]");
     assert_int_equal(k.choices[0].n_null_logps, 1);
     capture_deinit(&k);
 }

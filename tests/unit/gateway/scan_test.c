@@ -171,6 +171,35 @@ static void infinities_are_noted(void **state) {
     assert_false(s.nonfinite);
 }
 
+static void lists_of_numbers_are_checked_at_every_length(void **state) {
+    static const char *const bad[] = {",7", "7,", "1,,2", "01", "1 ", "x"};
+    struct sv value;
+    (void)state;
+    for (size_t n = 1; n < 70; n++) {
+        AUTO_BUF struct buf b = {0};
+        assert_int_equal(buf_addc(&b, '['), 0);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(buf_addf(&b, "%zu,", i * 37 % 1000), 0);
+        }
+        size_t before = b.len;
+        assert_int_equal(buf_adds(&b, "0]"), 0);
+        struct scan s;
+        scan_init(&s, buf_sv(&b));
+        assert_true(scan_int_list(&s, &value));
+        assert_int_equal(value.n, b.len);
+        assert_int_equal(scan_whole(buf_sv(&b), &value), SCAN_ARRAY);
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+            b.len = before;
+            assert_int_equal(buf_addf(&b, "%s]", bad[i]), 0);
+            scan_init(&s, buf_sv(&b));
+            assert_false(scan_int_list(&s, &value));
+            assert_ptr_equal(s.p, b.data);
+            int want = strcmp(bad[i], "1 ") == 0 ? SCAN_ARRAY : ERR_INPUT;
+            assert_int_equal(scan_whole(buf_sv(&b), &value), want);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_value_is_taken),
@@ -182,6 +211,7 @@ int main(void) {
         cmocka_unit_test(items_are_entered_one_by_one),
         cmocka_unit_test(after_a_fault_everything_fails),
         cmocka_unit_test(infinities_are_noted),
+        cmocka_unit_test(lists_of_numbers_are_checked_at_every_length),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
