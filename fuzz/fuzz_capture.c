@@ -59,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     end_chunk(&m, &k, &ids);
     if (m.n > 0) {
+        BUG_IF(!k.choices);
         size_t n;
         const struct buf *got = capture_ids(&k.choices[0], &n);
         BUG_IF(n != m.n || !sv_eq(buf_sv(got), buf_sv(&m.ids)));
