@@ -35,6 +35,11 @@ class Result(unittest.TestResult):
     def addSuccess(self, test):
         print(f"ok {self.testsRun} - {self._name(test)}", flush=True)
 
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err:
+            self._bad(subtest, err)
+
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
         print(f"ok {self.testsRun} - {self._name(test)} # SKIP {reason}", flush=True)

@@ -23,7 +23,7 @@ import lint
 from cases import Case, FAILED, SKIPPED, closing_line, ended, junit_cases, tap_cases
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SUITES = ("unit", "rollout", "gateway", "sandbox", "server", "python", "web", "fuzz")
+SUITES = ("unit", "rollout", "gateway", "sandbox", "server", "python", "web", "fuzz", "engine")
 SPECIAL = ("lint", "asan", "tsan")
 LONG = "long"
 VENV = ROOT / "build" / "venv"
