@@ -12,6 +12,7 @@ static struct batch_view some_view(void) {
                    .ok = 10,
                    .failed = 2,
                    .running = 4,
+                   .resting = 1,
                    .rewarded = 10,
                    .reward_sum = 5,
                    .calls = 30,
@@ -55,9 +56,9 @@ static char *printed(size_t columns, bool quiet) {
 static void without_a_terminal_there_are_plain_lines(void **state) {
     (void)state;
     AUTO_FREE char *text = printed(0, false);
-    assert_non_null(strstr(text,
-                           "[12 s] 12 of 48 done (2 failed), 4 running (3 agent, 1 verify), 36 s "
-                           "left, reward 0.500, 30 calls, 1500 tokens, 80.0 tokens/s\n"));
+    assert_non_null(strstr(
+        text, "[12 s] 12 of 48 done (2 failed), 4 running (3 agent, 1 verify), 1 to "
+              "be tried again, 36 s left, reward 0.500, 30 calls, 1500 tokens, 80.0 tokens/s\n"));
     assert_null(strstr(text, "[13 s]")); /* Too soon after the first. */
     assert_non_null(strstr(text, "sort-9: failed, verify_crash, "));
     assert_null(strchr(text, '\x1b'));

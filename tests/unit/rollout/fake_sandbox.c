@@ -128,7 +128,7 @@ static int fake_exec(struct sandbox *s, const struct sandbox_exec *what, struct 
     }
     out->exit_code = f ? f->exit_code : 0;
     out->timed_out = f && f->timed_out;
-    return strstr(detail, "list-files") ? buf_add_sv(&out->out, fake.listing) : 0;
+    return strcmp(detail, "clean find") == 0 ? buf_add_sv(&out->out, fake.listing) : 0;
 }
 
 static int fake_start(struct sandbox *s, const struct sandbox_exec *what, struct sandbox_job **out,

@@ -269,7 +269,7 @@ static bool finds(const struct rollout_result *r, const char *code) {
 static void what_cannot_be_collected_is_said(void **state) {
     struct bench *b = *state;
     struct rollout_result r = {0};
-    fake.faults[0] = (struct fake_fault){.call = "exec:list-files", .code = ERR_SYS};
+    fake.faults[0] = (struct fake_fault){.call = "exec:find", .code = ERR_SYS};
     fake.faults[1] = (struct fake_fault){.call = "read:agent.log", .code = ERR_NOT_FOUND};
     run(b, &r);
     assert_true(finds(&r, "files_unreadable"));
