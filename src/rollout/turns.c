@@ -133,8 +133,9 @@ static void count_capture(struct turns *t, const json_t *record) {
     }
     size_t ids = json_array_size(json_object_get(record, "completion_token_ids"));
     size_t logps = json_array_size(json_object_get(record, "per_token_logps"));
+    bool has_prompt = json_array_size(json_object_get(record, "prompt_token_ids")) > 0;
     t->calls++;
-    t->with_ids += ids > 0 && ids == logps;
+    t->with_ids += has_prompt && ids > 0 && ids == logps;
     t->with_logps += logps > 0;
 }
 

@@ -15,7 +15,7 @@ struct turns {
     struct buf log;   /* One line a call, for people. */
     long long completion_tokens;
     unsigned calls;      /* Of the agent itself, with an answer. */
-    unsigned with_ids;   /* Of those: with token ids and log-probabilities; */
+    unsigned with_ids;   /* Of those: with the prompt's ids too, and log-probabilities; */
     unsigned with_logps; /* with log-probabilities. */
     unsigned trainable;
     unsigned discarded;

@@ -73,6 +73,21 @@ static void what_is_missing_in_a_list_is_left_out(void **state) {
     turns_deinit(&t);
 }
 
+static void sampled_ids_alone_are_not_level_tokens(void **state) {
+    (void)state;
+    struct err err = {0};
+    struct turns t;
+    assert_ok(turns_init(&t, &err), &err);
+    assert_ok(turns_add(&t,
+                        SV("{\"turn\":1,\"role\":\"agent\",\"end\":\"complete\","
+                           "\"completion_token_ids\":[5,6],\"per_token_logps\":[-0.5,-1.25],"
+                           "\"prompt_token_ids\":null}"),
+                        &err),
+              &err);
+    assert_string_equal(turns_level(&t), "logprobs");
+    turns_deinit(&t);
+}
+
 static void no_answer_has_no_level(void **state) {
     (void)state;
     struct err err = {0};
@@ -87,6 +102,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_turn_has_the_references_fields_and_ours),
     cmocka_unit_test(a_failed_call_has_empty_lists_and_says_why_on_one_line),
     cmocka_unit_test(what_is_missing_in_a_list_is_left_out),
+    cmocka_unit_test(sampled_ids_alone_are_not_level_tokens),
     cmocka_unit_test(no_answer_has_no_level),
 };
 
