@@ -348,13 +348,14 @@ int sessions_change(struct capture *c, struct sv id, const struct request_view *
                     struct reply *out, struct err *err) {
     struct wanted w = {0};
     struct managed *m = sessions_use(c, id);
-    int rc = m ? read_wanted(r, change_fields, &w, err) : unknown(err);
+    if (!m) {
+        return unknown(err);
+    }
+    int rc = read_wanted(r, change_fields, &w, err);
     rc = rc < 0 ? rc : change(m, &w, err);
     rc = rc < 0 ? rc : show(m, 200, /* with_token= */ false, out, err);
     wanted_deinit(&w);
-    if (m) {
-        sessions_unuse(c, m);
-    }
+    sessions_unuse(c, m);
     return rc;
 }
 
