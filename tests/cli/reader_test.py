@@ -18,15 +18,19 @@ from harness import SOURCE, Model, Skip, equal, holds, run_cases, snaffle
 
 # An agent: it sends the bodies that its instruction lists, one after the other, whatever comes.
 AGENT = r"""
-import json, os, urllib.request
+import http.client, json, os, urllib.request
 for body in json.load(open("bodies.json")):
     call = urllib.request.Request(
         os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode(),
         {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]})
     try:
-        print(urllib.request.urlopen(call).status)
+        with urllib.request.urlopen(call) as answer:
+            answer.read()
+            print(answer.status)
     except urllib.error.HTTPError as error:
         print(error.code)
+    except (OSError, http.client.HTTPException) as error:
+        print("broken off")
 """
 TOOLS = [{"type": "function", "function": {"name": "ls", "parameters": {"type": "object"}}}]
 
@@ -181,13 +185,14 @@ def what_is_not_exact_is_never_trainable():
               {"when": {"user_has": "open"}, "finish_reason": None, "reply": {"text": "one"}},
               {"when": {"user_has": "engine"}, "finish_reason": "abort", "reply": {"text": "one"}},
               {"reply": {"text": "one"}}]
-    words = ("nan", "null", "infinite", "lost", "none", "open", "engine", "good")
+    # The last: after it the gateway asks for ids in another way.
+    words = ("good", "nan", "null", "infinite", "lost", "open", "engine", "none")
     r = Rollout(scenes, [body(w, stream=True) for w in words], "--logprobs-processed")
     want = ("nonfinite_logprob", "null_logprob", "nonfinite_logprob", "ids_incomplete",
-            "no_sampled_ids", "no_finish_reason", "engine_abort")
-    for turn, code in zip(r.turns, want):
+            "no_finish_reason", "engine_abort", "no_sampled_ids")
+    for turn, code in zip(r.turns[1:], want):
         holds(turn["findings"], code)
-    equal([t["trainable"] for t in r.turns], [False] * 7 + [True])
+    equal([t["trainable"] for t in r.turns], [True] + [False] * 7)
     equal(len(newest_generation(usable(r))), 1)
     for code in want:
         holds(r.codes, code)
