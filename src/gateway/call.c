@@ -95,9 +95,10 @@ static void clear(struct buf *b) {
 /* Keeps the buffers, forgets all else. */
 static void reset(struct call *c) {
     struct buf *const bufs[] = {
-        &c->head,     &c->fields,       &c->reason,         &c->out,          &c->held,
-        &c->answer,   &c->raw,          &c->plain,          &c->model,        &c->rewrite.text,
-        &c->rec.head, &c->rec.response, &c->rewrite.values, &c->redact.carry, &c->redact.out};
+        &c->head,         &c->fields,         &c->reason,       &c->out,
+        &c->reply_head,   &c->held,           &c->answer,       &c->raw,
+        &c->plain,        &c->model,          &c->rewrite.text, &c->rec.head,
+        &c->rec.response, &c->rewrite.values, &c->redact.carry, &c->redact.out};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
         clear(bufs[i]);
     }
@@ -118,6 +119,7 @@ static void reset(struct call *c) {
         .splice = c->splice,
         .capture = c->capture,
         .out = c->out,
+        .reply_head = c->reply_head,
         .held = c->held,
         .answer = c->answer,
         .raw = c->raw,
@@ -131,9 +133,9 @@ void call_free_spare(struct worker *w) {
     while (w->spare_calls) {
         struct call *c = w->spare_calls;
         w->spare_calls = c->next;
-        struct buf *const bufs[] = {&c->head,  &c->fields,       &c->reason,    &c->out,
-                                    &c->held,  &c->answer,       &c->raw,       &c->plain,
-                                    &c->model, &c->redact.carry, &c->redact.out};
+        struct buf *const bufs[] = {&c->head,       &c->fields, &c->reason,       &c->out,
+                                    &c->reply_head, &c->held,   &c->answer,       &c->raw,
+                                    &c->plain,      &c->model,  &c->redact.carry, &c->redact.out};
         for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
             buf_deinit(bufs[i]);
         }

@@ -96,10 +96,11 @@ struct call {
     struct chunk chunk;
     struct splice splice;
     struct capture capture;
-    struct buf out;    /* To be sent at the next flush. */
-    struct buf held;   /* Kept back until the result is in the journal. */
-    struct buf answer; /* A whole answer, or a failed one's text. */
-    struct buf raw;    /* The engine's payload as it came (but for the key), if kept. */
+    struct buf reply_head; /* Of the answer to the agent, until it is sent. */
+    struct buf out;        /* To be sent at the next flush. */
+    struct buf held;       /* Kept back until the result is in the journal. */
+    struct buf answer;     /* A whole answer, or a failed one's text. */
+    struct buf raw;        /* The engine's payload as it came (but for the key), if kept. */
     struct redact redact;
     bool answer_started; /* The agent has the head. */
     bool agent_chunked;

@@ -139,6 +139,11 @@ static void reply_models(struct call *c) {
     }
 }
 
+/* All of the answer is here, and the agent gets its proper end next. */
+static bool is_at_end(const struct call *c) {
+    return c->is_ending && c->upstream_over && c->end == END_COMPLETE;
+}
+
 static void send_held(struct call *c) {
     c->is_holding = false;
     if (c->mode == MODE_WHOLE || c->mode == MODE_PROBE) {
@@ -153,9 +158,14 @@ static void send_held(struct call *c) {
         return; /* The last byte is the proof that all came. */
     }
     if (c->held.len > 0) {
-        reply_flush(c);
-        reply_send(c, buf_sv(&c->held));
+        if (buf_add_sv(&c->out, buf_sv(&c->held)) < 0) {
+            reply_flush(c);
+            reply_send(c, buf_sv(&c->held));
+        }
         buf_reset(&c->held);
+    }
+    if (!is_at_end(c)) { /* Else it goes with the end. */
+        reply_flush(c);
     }
     if (c->up && c->x && !exchange_is_full(c->x)) {
         upstream_resume(c->up);
@@ -163,7 +173,9 @@ static void send_held(struct call *c) {
 }
 
 static void end_agent(struct call *c) {
-    reply_flush(c);
+    if (!is_at_end(c)) {
+        reply_flush(c);
+    }
     if (lacks_models(c)) {
         reply_models(c);
         return;

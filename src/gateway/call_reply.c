@@ -24,7 +24,6 @@ static int put_head(struct call *c, enum http1_framing framing, uint64_t length,
 }
 
 void reply_start(struct call *c, bool has_length, uint64_t length) {
-    AUTO_BUF struct buf head = {0};
     if (!c->x || c->answer_started) {
         return;
     }
@@ -35,31 +34,50 @@ void reply_start(struct call *c, bool has_length, uint64_t length) {
     c->answer_started = true;
     c->agent_chunked = framing == HTTP1_CHUNKED && !has_no_body(c);
     c->agent_until_close = framing == HTTP1_UNTIL_CLOSE;
-    if (put_head(c, framing, length, &head) < 0) {
+    if (put_head(c, framing, length, &c->reply_head) < 0) {
+        buf_reset(&c->reply_head);
         reply_cut(c);
-        return;
     }
-    (void)exchange_send_raw(c->x, buf_sv(&head)); /* A lost agent is told by on_gone. */
+}
+
+/* The head, if it is still due, payload, and the end in one write: each costs a system call and
+ * wakes the agent. */
+static void send_all(struct call *c, struct sv payload, bool is_last) {
+    char line[HTTP1_CHUNK_HEAD_MAX];
+    struct sv parts[5];
+    size_t n = 0;
+    if (c->reply_head.len > 0) {
+        parts[n++] = buf_sv(&c->reply_head);
+    }
+    if (payload.n > 0 && !has_no_body(c)) {
+        if (c->agent_chunked) {
+            parts[n++] = http1_chunk_head(line, payload.n);
+        }
+        parts[n++] = payload;
+        if (c->agent_chunked) {
+            parts[n++] = HTTP1_CHUNK_TAIL;
+        }
+    }
+    if (is_last && c->agent_chunked) {
+        parts[n++] = HTTP1_LAST_CHUNK;
+    }
+    if (n > 0) {
+        (void)exchange_send_rawv(c->x, parts, n); /* A lost agent is told by on_gone. */
+    }
+    buf_reset(&c->reply_head);
 }
 
 void reply_send(struct call *c, struct sv payload) {
-    if (!c->x || payload.n == 0 || has_no_body(c)) {
+    if (!c->x) {
         return;
     }
-    if (c->agent_chunked) {
-        char line[HTTP1_CHUNK_HEAD_MAX];
-        const struct sv parts[] = {http1_chunk_head(line, payload.n), payload, HTTP1_CHUNK_TAIL};
-        (void)exchange_send_rawv(c->x, parts, 3);
-    } else {
-        (void)exchange_send_raw(c->x, payload);
-    }
+    send_all(c, payload, /* is_last= */ false);
     if (c->up && exchange_is_full(c->x)) {
         upstream_pause(c->up);
     }
 }
 
-void reply_flush(struct call *c) {
-    reply_send(c, buf_sv(&c->out));
+static void drop_out(struct call *c) {
     if (c->out.cap > REPLY_KEEP_MAX) {
         buf_deinit(&c->out);
     } else {
@@ -67,14 +85,18 @@ void reply_flush(struct call *c) {
     }
 }
 
+void reply_flush(struct call *c) {
+    reply_send(c, buf_sv(&c->out));
+    drop_out(c);
+}
+
 void reply_end(struct call *c) {
     struct exchange *x = c->x;
     if (!x) {
         return;
     }
-    if (c->agent_chunked) {
-        (void)exchange_send_raw(x, HTTP1_LAST_CHUNK);
-    }
+    send_all(c, buf_sv(&c->out), /* is_last= */ true);
+    drop_out(c);
     c->x = NULL;
     if (c->agent_until_close) {
         exchange_cut(x, EXCHANGE_CUT_FIN);

@@ -18,7 +18,10 @@
 #define SEGMENT_BYTES (256u << 20)   /* Goes as a whole once its sessions have their traces. */
 #define QUEUE_BYTES_MAX (256u << 20) /* A disk that is this far behind will not catch up. */
 #define BATCH_MAX 512                /* Records of one write; the kernel takes at most 1,024. */
-#define RETRY_MS 1000                /* After a failure, one append in this time is tried. */
+#define SPARES_MAX 16                /* About as many big records are under way on one loop. */
+#define SPARE_BYTES_MIN (32u << 10)  /* Smaller ones malloc gives without asking the kernel. */
+#define SPARE_BYTES_MAX (1u << 20)
+#define RETRY_MS 1000 /* After a failure, one append in this time is tried. */
 
 /* An encoded record in the queue. */
 struct item {
@@ -26,6 +29,7 @@ struct item {
     journal_done_fn done;
     void *arg;
     size_t n;
+    size_t cap;
     size_t session_bytes;
     char bytes[];
 };
@@ -40,7 +44,9 @@ struct journal {
     struct item *first;
     struct item **last;
     size_t queued_bytes; /* With the batch being written. */
-    uint64_t appended;   /* Records ever queued, and those of them whose fate is known. */
+    struct item *spares; /* Memory for big ones: fresh pages would be cleared each time. */
+    unsigned n_spares;
+    uint64_t appended; /* Records ever queued, and those of them whose fate is known. */
     uint64_t finished;
     uint64_t failures;
     struct err failure; /* Of the last write; code 0: it worked. */
@@ -99,6 +105,41 @@ static void note_places(struct journal *j, struct item **batch, unsigned whole,
     }
 }
 
+static struct item *new_item(struct journal *j, size_t n) {
+    size_t cap = n;
+    if (n >= SPARE_BYTES_MIN && n <= SPARE_BYTES_MAX) {
+        for (cap = SPARE_BYTES_MIN; cap < n; cap *= 2) {
+        }
+        pthread_mutex_lock(&j->lock);
+        for (struct item **at = &j->spares; *at; at = &(*at)->next) {
+            if ((*at)->cap == cap) {
+                struct item *item = *at;
+                *at = item->next;
+                j->n_spares--;
+                pthread_mutex_unlock(&j->lock);
+                return item;
+            }
+        }
+        pthread_mutex_unlock(&j->lock);
+    }
+    struct item *item = malloc(sizeof *item + cap);
+    if (item) {
+        item->cap = cap;
+    }
+    return item;
+}
+
+/* Called with the lock held. */
+static void free_item(struct journal *j, struct item *item) {
+    if (item->cap < SPARE_BYTES_MIN || item->cap > SPARE_BYTES_MAX || j->n_spares == SPARES_MAX) {
+        free(item);
+        return;
+    }
+    item->next = j->spares;
+    j->spares = item;
+    j->n_spares++;
+}
+
 /* Tells each record's owner, and then the waiters. */
 static void finish_batch(struct journal *j, struct item **batch, unsigned n, unsigned whole,
                          struct journal_place first, const struct err *err) {
@@ -118,9 +159,11 @@ static void finish_batch(struct journal *j, struct item **batch, unsigned n, uns
             batch[i]->done(batch[i]->arg, i < whole ? 0 : err->code);
         }
         bytes += batch[i]->n;
-        free(batch[i]);
     }
     pthread_mutex_lock(&j->lock);
+    for (unsigned i = 0; i < n; i++) {
+        free_item(j, batch[i]);
+    }
     j->queued_bytes -= bytes;
     j->finished += n;
     pthread_cond_broadcast(&j->ended);
@@ -153,6 +196,11 @@ static void release(struct journal *j) {
     segment_end(&j->segment);
     boot_deinit(&j->boot);
     places_deinit(&j->places);
+    while (j->spares) {
+        struct item *next = j->spares->next;
+        free(j->spares);
+        j->spares = next;
+    }
     pthread_mutex_destroy(&j->lock);
     pthread_cond_destroy(&j->wake);
     pthread_cond_destroy(&j->ended);
@@ -187,12 +235,12 @@ int journal_open(const struct journal_options *o, struct journal **out, struct e
     return 0;
 }
 
-static struct item *encode(const struct journal_record *r, struct err *err) {
+static struct item *encode(struct journal *j, const struct journal_record *r, struct err *err) {
     size_t n = 0;
     if (format_measure(r, &n, err) < 0) {
         return NULL;
     }
-    struct item *item = malloc(sizeof *item + n);
+    struct item *item = new_item(j, n);
     if (!item) {
         err_set(err, ERR_NOMEM, "no memory for a journal record of %zu bytes", n);
         return NULL;
@@ -225,7 +273,7 @@ static int admit(struct journal *j, size_t n, struct err *err) {
 int journal_append(struct journal *j, const struct journal_record *r, journal_done_fn done,
                    void *arg, struct err *err) {
     struct err own = {0};
-    struct item *item = encode(r, &own);
+    struct item *item = encode(j, r, &own);
     if (!item) {
         return err_set(err, own.code, "%s", own.msg);
     }
