@@ -88,6 +88,7 @@ static int fill(struct command *c, struct sv fields, int dir_fd, struct err *err
     c->is_detached = protocol_u64(fields, PROTOCOL_DETACHED, 0) != 0;
     c->has_input = protocol_u64(fields, PROTOCOL_HAS_INPUT, 0) != 0;
     c->timeout_ms = protocol_u64(fields, PROTOCOL_TIMEOUT_MS, 0);
+    c->user = (uint32_t)protocol_u64(fields, PROTOCOL_USER, 0);
     if (c->timeout_ms > TIMEOUT_MAX_MS) {
         c->timeout_ms = TIMEOUT_MAX_MS;
     }

@@ -20,6 +20,7 @@ struct command {
     bool is_detached;
     bool has_input;
     uint64_t timeout_ms; /* 0: none. */
+    uint32_t user;       /* Its uid and gid, without a way to gain more; 0: the guest's own. */
     char *clean_home;    /* The empty folder made for it, or NULL. */
 };
 

@@ -373,6 +373,7 @@ static int spawn(struct job *job, struct err *err) {
             .env = job->command.env.p ? job->command.env.p : (char *const[]){NULL},
             .cwd_fd = job->command.cwd_fd,
             .stdio = {child[0], child[1], child[2]},
+            .user = job->command.user,
             .open_files = job->jobs->open_files,
         };
         struct spawned spawned = {.start_fd = -1, .status_fd = -1};

@@ -2,10 +2,14 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/sv.h"
+#include "guest/clear.h"
+#include "guest/protocol.h"
+#include "guest/put.h"
 #include "guest/run.h"
 #include "guest/serve.h"
 
@@ -17,6 +21,8 @@ static int usage(void) {
           "                           [--processes N] [--watch-memory-mb N] [--watch-processes N]\n"
           "                           [--watch-disk-mb N] [--home-has-bound]\n"
           "       snaffle-guest run --spec FILE\n"
+          "       snaffle-guest put --from FILE --to PATH --mode OCTAL [--user N]\n"
+          "       snaffle-guest clear\n"
           "       snaffle-guest --version\n",
           stderr);
     return EXIT_USAGE;
@@ -25,6 +31,13 @@ static int usage(void) {
 static int fail(const struct err *err) {
     fprintf(stderr, "snaffle-guest: %s\n", err->msg);
     return EXIT_FAILED;
+}
+
+/* The kind of an error as the exit status: the position of its row in ERR_MAP, behind what shells
+ * and usage take. */
+static int fail_code(const struct err *err) {
+    (void)fail(err);
+    return PROTOCOL_EXIT_ERR - err->code;
 }
 
 static bool take_number(const char *name, unsigned long long max, unsigned long long *out) {
@@ -134,6 +147,34 @@ static int main_run(int argc, char **argv) {
     return r < 0 ? fail(&err) : r;
 }
 
+static int main_put(int argc, char **argv) {
+    static const struct option table[] = {{"from", required_argument, NULL, 'f'},
+                                          {"to", required_argument, NULL, 't'},
+                                          {"mode", required_argument, NULL, 'm'},
+                                          {"user", required_argument, NULL, 'u'},
+                                          {0}};
+    struct put_options o = {.mode = 0644};
+    unsigned long long user = 0;
+    int option;
+    while ((option = getopt_long(argc, argv, "", table, NULL)) >= 0) {
+        o.from = option == 'f' ? optarg : o.from;
+        o.to = option == 't' ? optarg : o.to;
+        if (option == 'm') {
+            o.mode = (unsigned)strtoul(optarg, NULL, 8) & 07777;
+        }
+        if (option == '?' || (option == 'u' && !take_number("user", UINT32_MAX, &user))) {
+            return usage();
+        }
+    }
+    if (optind != argc || !o.from || !o.to) {
+        return usage();
+    }
+    struct err err = {0};
+    o.user = (uint32_t)user;
+    int r = put(&o, &err);
+    return r < 0 ? fail_code(&err) : 0;
+}
+
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         puts("snaffle-guest " SNAFFLE_VERSION);
@@ -144,6 +185,13 @@ int main(int argc, char **argv) {
     }
     if (argc >= 2 && strcmp(argv[1], "run") == 0) {
         return main_run(argc - 1, argv + 1);
+    }
+    if (argc >= 2 && strcmp(argv[1], "put") == 0) {
+        return main_put(argc - 1, argv + 1);
+    }
+    if (argc == 2 && strcmp(argv[1], "clear") == 0) {
+        struct err err = {0};
+        return clear_machine(&err) < 0 ? fail(&err) : 0;
     }
     return usage();
 }

@@ -147,6 +147,36 @@ int proctree_kill(const struct proctree_kill *what, struct err *err) {
     return killed;
 }
 
+/* The caller and those above it become members. */
+static void mark_ancestors(struct process *all, size_t n) {
+    pid_t pid = getpid();
+    struct process *p;
+    while ((p = bsearch(&(struct process){.pid = pid}, all, n, sizeof *all, by_pid)) &&
+           !p->is_member) {
+        p->is_member = true;
+        pid = p->parent;
+    }
+}
+
+int proctree_kill_others(struct err *err) {
+    AUTO_BUF struct buf table = {0};
+    int r = read_all(&table, err);
+    if (r < 0) {
+        return r;
+    }
+    size_t n;
+    struct process *all = processes_of(&table, &n);
+    qsort(all, n, sizeof *all, by_pid);
+    mark_ancestors(all, n);
+    int killed = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!all[i].is_member && !all[i].is_zombie && kill(all[i].pid, SIGKILL) == 0) {
+            killed++;
+        }
+    }
+    return killed;
+}
+
 int proctree_count_others(struct err *err) {
     AUTO_BUF struct buf table = {0};
     int r = read_all(&table, err);

@@ -18,6 +18,9 @@ struct proctree_kill {
 };
 int proctree_kill(const struct proctree_kill *what, struct err *err) CHECK_RESULT;
 
+/* Sends SIGKILL to every process but the caller and its ancestors; gives how many got it. */
+int proctree_kill_others(struct err *err) CHECK_RESULT;
+
 /* How many processes but this one there are in /proc. Zombies count, but for those whose parent
  * stands outside of this pid namespace: nobody inside can reap them. */
 int proctree_count_others(struct err *err) CHECK_RESULT;

@@ -22,7 +22,7 @@
 
 /* Another major version is refused. A minor one only adds types and fields that may be ignored. */
 #define PROTOCOL_MAJOR 1
-#define PROTOCOL_MINOR 1
+#define PROTOCOL_MINOR 2
 
 /* A command's words and environment stand in one frame: the kernel takes 128 KiB a word, and a few
  * of that size must fit. It is also the most memory that a peer can make us hold for one frame. */
@@ -83,6 +83,7 @@ enum protocol_tag {
     PROTOCOL_COUNT = 145,
     PROTOCOL_CODE = 146, /* An error's: the position of its row in ERR_MAP, which is append-only. */
     PROTOCOL_PID = 147,
+    PROTOCOL_USER = 148, /* Of a command: its uid and gid; it may gain nothing. */
 };
 
 /* Bits of the answer to PROTOCOL_LIMITS, in its count. */
@@ -123,6 +124,9 @@ bool protocol_each(struct sv *rest, uint8_t *tag, struct sv *value);
 /* The first field of that tag in well-formed `fields`; `fallback` when there is none. */
 bool protocol_find(struct sv fields, uint8_t tag, struct sv *out);
 uint64_t protocol_u64(struct sv fields, uint8_t tag, uint64_t fallback);
+
+/* The exit status of `put` is this less the error's code (negative): 64 + its position. */
+#define PROTOCOL_EXIT_ERR 64
 
 /* Frames to bytes, appended to a buffer. Failures (no memory, past the frame's or the buffer's
  * limit) stick and are given by protocol_end, which then leaves the buffer as it was. */

@@ -27,15 +27,15 @@ struct runner {
     int told_fd; /* What became of the start goes there, to the process that was asked. */
 };
 
-static int read_spec(const char *path, struct buf *out, struct err *err) {
+static int read_whole(const char *path, size_t max, struct buf *out, struct err *err) {
     uint64_t size;
     AUTO_CLOSE int fd = -1;
     int r = files_open_read(AT_FDCWD, path, &fd, &size, err);
     if (r < 0) {
         return r;
     }
-    if (size > PROTOCOL_FRAME_MAX) {
-        return err_set(err, ERR_LIMIT, "'%s' has more than %d bytes", path, PROTOCOL_FRAME_MAX);
+    if (size > max) {
+        return err_set(err, ERR_LIMIT, "'%s' has more than %zu bytes", path, max);
     }
     ssize_t n = 1;
     while (n > 0 && out->len < size) {
@@ -62,12 +62,25 @@ static int check_spec(struct sv spec, struct err *err) {
     return 0;
 }
 
-/* Whole or not at all: readers poll for it. `job`: NULL while it runs. */
-static int write_record(const struct runner *r, const struct job *job, struct err *err) {
-    AUTO_BUF struct buf b = {0};
-    struct protocol_out o = protocol_fields_begin(&b);
+/* Whole or not at all: readers poll for it. */
+static int put_record(const struct runner *r, const struct buf *record, struct err *err) {
+    AUTO(files_write_deinit) struct files_write w = FILES_WRITE_NONE;
+    int code = files_write_begin(AT_FDCWD, r->exit_path, RECORD_MODE, &w, err);
+    code = code < 0 ? code : files_write_add(&w, buf_sv(record), err);
+    return code < 0 ? code : files_write_commit(&w, err);
+}
+
+static struct protocol_out begin_record(struct buf *b) {
+    struct protocol_out o = protocol_fields_begin(b);
     protocol_add_u64(&o, PROTOCOL_MAJOR_VERSION, PROTOCOL_MAJOR);
     protocol_add_u64(&o, PROTOCOL_MINOR_VERSION, PROTOCOL_MINOR);
+    return o;
+}
+
+/* `job`: NULL while it runs. */
+static int write_record(const struct runner *r, const struct job *job, struct err *err) {
+    AUTO_BUF struct buf b = {0};
+    struct protocol_out o = begin_record(&b);
     protocol_add_u64(&o, PROTOCOL_PID, (uint64_t)getpid());
     if (job) {
         protocol_add_u64(&o, PROTOCOL_EXIT_CODE, (uint64_t)job->exit_code);
@@ -76,10 +89,18 @@ static int write_record(const struct runner *r, const struct job *job, struct er
     if (protocol_fields_end(&o) < 0) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
-    AUTO(files_write_deinit) struct files_write w = FILES_WRITE_NONE;
-    int code = files_write_begin(AT_FDCWD, r->exit_path, RECORD_MODE, &w, err);
-    code = code < 0 ? code : files_write_add(&w, buf_sv(&b), err);
-    return code < 0 ? code : files_write_commit(&w, err);
+    return put_record(r, &b, err);
+}
+
+/* What never ran has a record too: who asked may not have heard the answer. */
+static void write_failure(const struct runner *r, const struct err *failed) {
+    AUTO_BUF struct buf b = {0};
+    struct protocol_out o = begin_record(&b);
+    protocol_add_u64(&o, PROTOCOL_CODE, (uint64_t)-failed->code);
+    protocol_add(&o, PROTOCOL_MESSAGE, sv_from(failed->msg));
+    if (r->exit_path && protocol_fields_end(&o) == 0) {
+        (void)put_record(r, &b, NULL);
+    }
 }
 
 #define STARTED "+" /* Told in place of an error's words. */
@@ -108,6 +129,7 @@ static void on_started(void *arg, struct job *job) {
 static void on_failed(void *arg, const struct err *err) {
     struct runner *r = arg;
     r->job = NULL;
+    write_failure(r, err);
     tell(r, err->msg);
     loop_stop(&r->loop);
 }
@@ -137,6 +159,18 @@ static void on_end(void *arg) {
     kill_all_start(&((struct runner *)arg)->kill_all, deadline_in_ms(END_KILL_MS));
 }
 
+/* What the spec names as input, else /dev/null. */
+static int read_input(struct sv spec, struct command *command, struct buf *out, struct err *err) {
+    struct sv value;
+    AUTO_FREE char *path = NULL;
+    command->has_input = protocol_find(spec, PROTOCOL_PATH, &value);
+    if (!command->has_input) {
+        return 0;
+    }
+    int r = files_path(value, &path, err);
+    return r < 0 ? r : read_whole(path, JOB_INPUT_MAX, out, err);
+}
+
 static const struct job_events job_events = {.started = on_started, .failed = on_failed};
 
 static int begin(struct runner *r, struct sv spec, struct err *err) {
@@ -151,7 +185,12 @@ static int begin(struct runner *r, struct sv spec, struct err *err) {
         return code;
     }
     command.is_detached = true;
-    command.has_input = false; /* /dev/null: there is nobody to send any. */
+    AUTO_BUF struct buf input = {0};
+    code = read_input(spec, &command, &input, err);
+    if (code < 0) {
+        command_deinit(&command);
+        return code;
+    }
     jobs_init(&r->jobs, &r->loop, on_job_change);
     kill_all_init(&r->kill_all, &r->jobs, on_kill_all_end);
     r->signals.on_child = on_child;
@@ -165,7 +204,15 @@ static int begin(struct runner *r, struct sv spec, struct err *err) {
         command_deinit(&command);
         return code;
     }
-    return jobs_start(&r->jobs, &command, &job_events, r, &r->job, err);
+    code = jobs_start(&r->jobs, &command, &job_events, r, &r->job, err);
+    if (code == 0 && input.len > 0) {
+        code = job_add_input(r->job, buf_sv(&input)) < 0 ? err_set(err, ERR_LIMIT, "too much input")
+                                                         : 0;
+    }
+    if (code == 0 && r->job->command.has_input) {
+        job_end_input(r->job);
+    }
+    return code;
 }
 
 /* In a process of its own, with nothing of the caller's open. */
@@ -174,7 +221,7 @@ static int supervise(const char *spec_path, int told_fd) {
     AUTO_BUF struct buf spec = {0};
     struct err err = {0};
     r.told_fd = told_fd;
-    int code = read_spec(spec_path, &spec, &err);
+    int code = read_whole(spec_path, PROTOCOL_FRAME_MAX, &spec, &err);
     if (code == 0) {
         code = check_spec(buf_sv(&spec), &err);
     }
@@ -185,6 +232,7 @@ static int supervise(const char *spec_path, int told_fd) {
         code = loop_run(&r.loop, &err);
     }
     if (code < 0) {
+        write_failure(&r, &err);
         tell(&r, err.msg);
     }
     return code < 0 ? 1 : 0;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/prctl.h>
@@ -35,12 +36,17 @@ static void reset_signals(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+bool become_user(uint32_t user) {
+    return user == 0 || (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && setgroups(0, NULL) == 0 &&
+                         setgid(user) == 0 && setuid(user) == 0);
+}
+
 static void become_command(const struct spawn_plan *plan, int start_fd) {
     setsid();
     reset_signals();
     tell(start_fd, SPAWN_PID, getpid());
     setrlimit(RLIMIT_NOFILE, &plan->open_files);
-    bool ready = fchdir(plan->cwd_fd) == 0;
+    bool ready = fchdir(plan->cwd_fd) == 0 && become_user(plan->user);
     for (int i = 0; i < 3 && ready; i++) {
         ready = dup2(plan->stdio[i], i) == i;
     }

@@ -2,6 +2,7 @@
 #ifndef SNAFFLE_GUEST_SPAWN_H
 #define SNAFFLE_GUEST_SPAWN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -34,6 +35,7 @@ struct spawn_plan {
     char *const *env;
     int cwd_fd;
     int stdio[3];
+    uint32_t user;            /* 0: the guest's own. */
     struct rlimit open_files; /* The guest raises its own for the relay; commands get this one. */
 };
 
@@ -43,6 +45,9 @@ struct spawned {
     int start_fd;
     int status_fd;
 };
+
+/* Root gives its rights up for good; 0 stays who it is. False with errno. */
+bool become_user(uint32_t user);
 
 /* ERR_LIMIT when there may be no more processes. */
 int spawn_keeper(const struct spawn_plan *plan, struct spawned *out, struct err *err) CHECK_RESULT;

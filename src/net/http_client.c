@@ -3,6 +3,7 @@
 
 #include <curl/curl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/env.h"
@@ -11,12 +12,25 @@
 #define DEFAULT_TIMEOUT_S 30
 /* A head over this is no control answer. */
 #define HEAD_MAX (64u * 1024)
+#define KEPT_IDLE_S 5L
+#define KEPT_MAX 64 /* Handles of a pool: as many calls at once as one server is worth. */
+
+/* What a call goes through; its connections live in the multi handle. */
+struct handle {
+    CURL *easy;
+    CURLM *multi;
+};
+
+struct http_pool {
+    pthread_mutex_t lock;
+    struct handle idle[KEPT_MAX];
+    size_t n_idle;
+};
 
 struct transfer {
     const struct http_call *call;
     struct http_answer *answer;
-    CURL *easy;
-    CURLM *multi;
+    struct handle h;
     struct curl_slist *headers;
     char detail[CURL_ERROR_SIZE];
 };
@@ -80,23 +94,26 @@ static CURLcode set_method(struct transfer *t) {
     const struct http_call *call = t->call;
     CURLcode r = CURLE_OK;
     if (call->body.p) {
-        r = curl_easy_setopt(t->easy, CURLOPT_POST, 1L);
-        r = r ? r : curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, call->body.p);
+        r = curl_easy_setopt(t->h.easy, CURLOPT_POST, 1L);
+        r = r ? r : curl_easy_setopt(t->h.easy, CURLOPT_POSTFIELDS, call->body.p);
         r = r ? r
-              : curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.n);
+              : curl_easy_setopt(t->h.easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.n);
     }
     if (!r && call->method && strcmp(call->method, "HEAD") == 0) {
-        return curl_easy_setopt(t->easy, CURLOPT_NOBODY, 1L);
+        return curl_easy_setopt(t->h.easy, CURLOPT_NOBODY, 1L);
     }
-    return !r && call->method ? curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, call->method) : r;
+    return !r && call->method ? curl_easy_setopt(t->h.easy, CURLOPT_CUSTOMREQUEST, call->method)
+                              : r;
 }
 
 static CURLcode set_options(struct transfer *t, const char *host) {
     const struct http_call *call = t->call;
-    CURL *e = t->easy;
+    CURL *e = t->h.easy;
     const char *ca = env_get("SSL_CERT_FILE"); /* The library, unlike the tool, does not look. */
     CURLcode r = curl_easy_setopt(e, CURLOPT_URL, call->url);
     r = r ? r : curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    r = r ? r : curl_easy_setopt(e, CURLOPT_MAXAGE_CONN, KEPT_IDLE_S);
+    r = r ? r : curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, call->once ? 1L : 0L);
     r = r ? r : curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     r = r ? r : curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->detail);
     r = r ? r : curl_easy_setopt(e, CURLOPT_USERAGENT, "snaffle/" SNAFFLE_VERSION);
@@ -150,7 +167,7 @@ static int wait_more(struct transfer *t, deadline_ms until, const char *host, st
         return err_set(err, ERR_TIMEOUT, "no answer from '%s' in time", host);
     }
     CURLMcode r =
-        curl_multi_poll(t->multi, &cancel, cancel.fd >= 0 ? 1 : 0,
+        curl_multi_poll(t->h.multi, &cancel, cancel.fd >= 0 ? 1 : 0,
                         deadline_poll_ms(until) < 0 ? 1000 : deadline_poll_ms(until), NULL);
     return r == CURLM_OK ? 0 : err_set(err, ERR_INTERNAL, "%s", curl_multi_strerror(r));
 }
@@ -159,7 +176,7 @@ static int perform(struct transfer *t, const char *host, struct err *err) {
     deadline_ms until = t->call->deadline ? t->call->deadline : deadline_in_s(DEFAULT_TIMEOUT_S);
     int running = 1;
     for (;;) {
-        CURLMcode m = curl_multi_perform(t->multi, &running);
+        CURLMcode m = curl_multi_perform(t->h.multi, &running);
         if (m != CURLM_OK) {
             return err_set(err, ERR_INTERNAL, "%s", curl_multi_strerror(m));
         }
@@ -172,21 +189,80 @@ static int perform(struct transfer *t, const char *host, struct err *err) {
         }
     }
     int left = 0;
-    const CURLMsg *msg = curl_multi_info_read(t->multi, &left);
+    const CURLMsg *msg = curl_multi_info_read(t->h.multi, &left);
     CURLcode code = msg ? msg->data.result : CURLE_GOT_NOTHING;
     if (code != CURLE_OK) {
         return failure(t, code, host, err);
     }
     long status = 0;
-    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(t->h.easy, CURLINFO_RESPONSE_CODE, &status);
     t->answer->status = (int)status;
     return 0;
 }
 
+/* --- kept connections --- */
+
+int http_pool_new(struct http_pool **out, struct err *err) {
+    struct http_pool *p = calloc(1, sizeof *p);
+    if (!p) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    *out = p;
+    return 0;
+}
+
+static void handle_free(const struct handle *h) {
+    curl_easy_cleanup(h->easy);
+    curl_multi_cleanup(h->multi);
+}
+
+void http_pool_free(struct http_pool *p) {
+    if (!p) {
+        return;
+    }
+    for (size_t i = 0; i < p->n_idle; i++) {
+        handle_free(&p->idle[i]);
+    }
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+/* The one used last is the likeliest to have a living connection. */
+static void handle_take(struct http_pool *p, struct handle *out) {
+    *out = (struct handle){0};
+    if (p) {
+        pthread_mutex_lock(&p->lock);
+        if (p->n_idle > 0) {
+            *out = p->idle[--p->n_idle];
+        }
+        pthread_mutex_unlock(&p->lock);
+    }
+    if (!out->easy) {
+        *out = (struct handle){curl_easy_init(), curl_multi_init()};
+    }
+}
+
+/* Takes it. A call that failed may have left a connection in its middle. */
+static void handle_give(struct http_pool *p, struct handle *h, bool good) {
+    bool kept = false;
+    if (p && good) {
+        curl_easy_reset(h->easy);
+        pthread_mutex_lock(&p->lock);
+        kept = p->n_idle < KEPT_MAX;
+        if (kept) {
+            p->idle[p->n_idle++] = *h;
+        }
+        pthread_mutex_unlock(&p->lock);
+    }
+    if (!kept) {
+        handle_free(h);
+    }
+}
+
 static int run(struct transfer *t, const char *host, struct err *err) {
-    t->easy = curl_easy_init();
-    t->multi = curl_multi_init();
-    if (!t->easy || !t->multi) {
+    handle_take(t->call->pool, &t->h);
+    if (!t->h.easy || !t->h.multi) {
         return err_set(err, ERR_NOMEM, "no memory for a call to '%s'", host);
     }
     int r = add_headers(t);
@@ -194,12 +270,12 @@ static int run(struct transfer *t, const char *host, struct err *err) {
         return err_set(err, r, "a header of a call to '%s' can't be sent", host);
     }
     CURLcode code = set_options(t, host);
-    if (code != CURLE_OK || curl_multi_add_handle(t->multi, t->easy) != CURLM_OK) {
+    if (code != CURLE_OK || curl_multi_add_handle(t->h.multi, t->h.easy) != CURLM_OK) {
         return err_set(err, ERR_INTERNAL, "cannot set up a call to '%s': %s", host,
                        curl_easy_strerror(code));
     }
     r = perform(t, host, err);
-    curl_multi_remove_handle(t->multi, t->easy);
+    curl_multi_remove_handle(t->h.multi, t->h.easy);
     return r;
 }
 
@@ -217,8 +293,7 @@ int http_call(const struct http_call *call, struct http_answer *out, struct err 
     };
     struct transfer t = {.call = call, .answer = &answer};
     r = run(&t, u.host, err);
-    curl_easy_cleanup(t.easy);
-    curl_multi_cleanup(t.multi);
+    handle_give(call->pool, &t.h, r == 0);
     curl_slist_free_all(t.headers);
     url_deinit(&u);
     if (r < 0) {

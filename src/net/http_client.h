@@ -16,6 +16,8 @@
  * Certificates are verified, SSL_CERT_FILE is honoured, redirects are not followed, and only http
  * and https are spoken. Any thread.
  */
+struct http_pool;
+
 struct http_call {
     const char *method; /* NULL: GET, or POST when there is a body. */
     const char *url;
@@ -25,8 +27,17 @@ struct http_call {
     size_t answer_max;       /* 0: HTTP_ANSWER_MAX. A longer one is ERR_LIMIT. */
     deadline_ms deadline;    /* 0: 30 s from now. */
     const struct cancel *cancel;
-    bool direct; /* Ignore proxy variables. Loopback hosts always do. */
+    bool direct;            /* Ignore proxy variables. Loopback hosts always do. */
+    struct http_pool *pool; /* Whose connections are used again; NULL: one of its own. */
+    bool once; /* Must not be sent twice: goes over a fresh connection, since libcurl sends again by
+                  itself what a kept one lost without an answer. */
 };
+
+/* Connections that are kept between calls, for as many calls at once as there are: a TLS handshake
+ * costs two round trips, a call on a kept connection one. Any thread; freed after the last call. A
+ * connection that idled for 5 s is not used again: servers end theirs after 10 s or more. */
+int http_pool_new(struct http_pool **out, struct err *err) CHECK_RESULT;
+void http_pool_free(struct http_pool *p); /* Accepts NULL. */
 
 #define HTTP_ANSWER_MAX                                                                            \
     (16u * 1024 * 1024) /* Control answers are JSON of some KB; model lists a MB. */

@@ -21,6 +21,12 @@ static int find_backend(struct rollout_factory *f, struct err *err) {
         return err_set(err, ERR_INPUT, "backend: '%s' is not known (did you mean '%s'?)", name,
                        near ? near : sandbox_backend_names[0]);
     }
+    if (!f->backend->has_model_socket) {
+        return err_set(err, ERR_UNSUPPORTED,
+                       "backend: an agent in a sandbox of '%s' can't reach this machine's gateway "
+                       "(use 'local')",
+                       name);
+    }
     return 0;
 }
 

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <openssl/evp.h> /* Its ERR_STATE and ours can't stand in one file. */
+#include <openssl/hmac.h>
+#include <string.h>
 #include <unistd.h>
 
 #define READ_BYTES 65536
@@ -53,4 +55,16 @@ int digest_fd_hex(int fd, char out[DIGEST_HEX_MAX]) {
         put_hex(digest, len, out);
     }
     return r;
+}
+
+int digest_hmac_hex(const char *key, const char *text, char out[DIGEST_HEX_MAX]) {
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    unsigned int n = 0;
+    if (!HMAC(EVP_sha256(), key, (int)strlen(key), (const unsigned char *)text, strlen(text), mac,
+              &n) ||
+        2 * n + 1 != DIGEST_HEX_MAX) {
+        return -1;
+    }
+    put_hex(mac, n, out);
+    return 0;
 }

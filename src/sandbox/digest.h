@@ -12,4 +12,7 @@ int digest_hex(const void *bytes, size_t n, char out[DIGEST_HEX_MAX]);
 /* The same of what the descriptor gives from where it stands to its end; -1 with errno too. */
 int digest_fd_hex(int fd, char out[DIGEST_HEX_MAX]);
 
+/* The HMAC-SHA256 of `text` under `key`, likewise. */
+int digest_hmac_hex(const char *key, const char *text, char out[DIGEST_HEX_MAX]);
+
 #endif

@@ -322,6 +322,7 @@ static int local_sweep_images(double unused_s, bool dry_run, unsigned *removed, 
 
 const struct sandbox_backend sandbox_local = {
     .name = "local",
+    .has_model_socket = true,
     .check = local_check,
     .check_create = local_check_create,
     .create = local_create,

@@ -11,6 +11,7 @@
 #include "sandbox/box.h"
 #include "sandbox/guest_client.h"
 #include "sandbox/image.h"
+#include "sandbox/inside.h"
 #include "sandbox/sandbox.h"
 
 /* What the files of the local backend share. */
@@ -23,8 +24,8 @@
 #define LOCAL_DISK_MB_DEFAULT 2048
 
 /* Paths inside. */
-#define LOCAL_GUEST "/run/snaffle-guest"
-#define LOCAL_MODEL_DIR "/run/snaffle"
+#define LOCAL_GUEST INSIDE_GUEST
+#define LOCAL_MODEL_DIR INSIDE_MODEL_DIR
 #define LOCAL_MODEL_SOCKET "model.sock"
 
 /* One life of a sandbox: from a start to the restart or the kill that ends it. */

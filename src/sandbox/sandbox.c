@@ -11,8 +11,8 @@
 
 #define LABEL_MAX 63 /* What providers allow, and a file name with room to spare. */
 
-static const struct sandbox_backend *const backends[] = {&sandbox_local};
-const char *const sandbox_backend_names[] = {"local", NULL};
+static const struct sandbox_backend *const backends[] = {&sandbox_local, &sandbox_hf};
+const char *const sandbox_backend_names[] = {"local", "hf", NULL};
 
 const struct sandbox_backend *sandbox_backend_find(const char *name) {
     for (size_t i = 0; i < ARRAY_LEN(backends); i++) {

@@ -99,6 +99,7 @@ void sandbox_output_deinit(struct sandbox_output *o);
 /* What a backend is. `check` says whether it works on this machine: ERR_ENVIRONMENT with remedy. */
 struct sandbox_backend {
     const char *name;
+    bool has_model_socket; /* Its sandboxes' model port is a unix socket of this machine. */
     int (*check)(struct err *err);
     /* What can be said of a specification before anything is made; NULL: nothing. */
     int (*check_create)(const struct sandbox_spec *spec, struct err *err);
@@ -118,6 +119,7 @@ struct sandbox_backend {
 };
 
 extern const struct sandbox_backend sandbox_local;
+extern const struct sandbox_backend sandbox_hf;
 
 /* By name ("local"); NULL when there is none such. sandbox_backend_names is for messages. */
 const struct sandbox_backend *sandbox_backend_find(const char *name);

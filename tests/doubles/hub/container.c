@@ -131,7 +131,9 @@ static int overlay(struct container *c, struct err *err) {
 
 static void overlay_remove(struct container *c) {
     struct err err = {0};
-    if (c->root && (umount2(c->root, MNT_DETACH) < 0 || file_remove_tree(c->upper, &err) < 0)) {
+    if (c->root && umount2(c->root, MNT_DETACH) < 0) {
+        (void)fprintf(stderr, "snaffle-fake-hub: %s stays mounted: %s\n", c->root, strerror(errno));
+    } else if (c->root && file_remove_tree(c->upper, &err) < 0) {
         (void)fprintf(stderr, "snaffle-fake-hub: %s is left: %s\n", c->upper, err.msg);
     }
     free(c->root);
@@ -331,6 +333,7 @@ int container_start(struct job *j, struct container **out, struct err *err) {
     if (c->bwrap > 0 && pthread_create(&thread, NULL, watch, c) == 0) {
         pthread_detach(thread); /* It sees the end also of one that is killed below. */
         if (r < 0) {
+            (void)fprintf(stderr, "snaffle-fake-hub: job %s: %s\n", j->id, err->msg);
             container_kill(c);
         }
         *out = c;

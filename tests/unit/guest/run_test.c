@@ -141,11 +141,19 @@ static void what_cannot_run_says_why(void **state) {
     assert_int_equal(start(&o, &b, &said), 1);
     assert_string_equal(buf_cstr(&said),
                         "snaffle-guest: cannot run 'no-such-program': No such file or directory\n");
+    AUTO_BUF struct buf record = {0};
+    struct sv message = {0};
+    read_record(&record); /* Who asked may not have heard. */
+    assert_int_equal(protocol_u64(buf_sv(&record), PROTOCOL_CODE, 0), ERR_POS_NOT_FOUND);
+    assert_true(protocol_find(buf_sv(&record), PROTOCOL_MESSAGE, &message));
+    assert_true(sv_starts_with(message, SV("cannot run 'no-such-program'")));
+    assert_int_equal(unlink("exit"), 0);
     buf_reset(&said);
     buf_reset(&b);
     add_spec(&o, &b);
     assert_int_equal(start(&o, &b, &said), 1);
     assert_non_null(strstr(buf_cstr(&said), "arguments or shell text"));
+    assert_int_equal(unlink("exit"), 0);
     buf_reset(&said);
     buf_reset(&b);
     o = protocol_fields_begin(&b);
@@ -153,6 +161,75 @@ static void what_cannot_run_says_why(void **state) {
     assert_int_equal(start(&o, &b, &said), 1);
     assert_non_null(strstr(buf_cstr(&said), "version 9"));
     assert_int_equal(file_exists("exit"), 0);
+}
+
+static void input_comes_from_a_file_and_ends(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf record = {0};
+    AUTO_BUF struct buf b = {0};
+    struct err err = {0};
+    struct protocol_out o;
+    assert_ok(file_write("in", SV("typed"), 0600, &err), &err);
+    add_spec(&o, &b);
+    protocol_add(&o, PROTOCOL_SHELL, SV("cat; echo .; cat"));
+    protocol_add(&o, PROTOCOL_PATH, SV("in"));
+    protocol_add_u64(&o, PROTOCOL_CLEAN, 1);
+    assert_int_equal(start(&o, &b, &said), 0);
+    assert_int_equal(wait_record(&record), 0);
+    check_file("out", "typed.\n");
+}
+
+static void a_command_of_another_user_can_gain_nothing(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf record = {0};
+    AUTO_BUF struct buf b = {0};
+    struct protocol_out o;
+    if (geteuid() != 0) {
+        skip_because("only root can become another user");
+    }
+    add_spec(&o, &b);
+    protocol_add(&o, PROTOCOL_SHELL,
+                 SV("id -u; id -g; id -G; grep NoNewPrivs /proc/self/status | tr '\t' ' '"));
+    protocol_add_u64(&o, PROTOCOL_USER, 1234);
+    protocol_add_u64(&o, PROTOCOL_CLEAN, 1);
+    assert_int_equal(start(&o, &b, &said), 0);
+    assert_int_equal(wait_record(&record), 0);
+    check_file("out", "1234\n1234\n1234\nNoNewPrivs: 1\n");
+}
+
+static int run_guest(const char *const *argv, struct buf *said) {
+    struct err err = {0};
+    struct proc_result result = {0};
+    assert_ok(proc_run(&(struct proc_options){.argv = argv}, &result, &err), &err);
+    int code = result.exit_code;
+    buf_reset(said);
+    assert_int_equal(buf_add_sv(said, buf_sv(&result.err)), 0);
+    proc_result_deinit(&result);
+    return code;
+}
+
+static void what_was_uploaded_is_put_in_place_or_not_at_all(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    struct err err = {0};
+    assert_ok(file_write("upload", SV("new"), 0600, &err), &err);
+    assert_int_equal(mkdir("folder", 0755), 0);
+    AUTO_FREE char *here = getcwd(NULL, 0);
+    AUTO_FREE char *to = file_join(here, "deep/er/file");
+    const char *good[] = {
+        getenv("SNAFFLE_GUEST"), "put", "--from", "upload", "--to", to, "--mode", "640", NULL};
+    assert_int_equal(run_guest(good, &said), 0);
+    check_file("deep/er/file", "new");
+    assert_int_equal(file_exists("upload"), 0);
+    assert_int_equal(run_guest(good, &said), PROTOCOL_EXIT_ERR + ERR_POS_NOT_FOUND);
+    assert_ok(file_write("upload", SV("new"), 0600, &err), &err);
+    const char *bad[] = {
+        getenv("SNAFFLE_GUEST"), "put", "--from", "upload", "--to", "folder", NULL};
+    assert_true(run_guest(bad, &said) > PROTOCOL_EXIT_ERR);
+    assert_non_null(strstr(buf_cstr(&said), "folder"));
+    assert_int_equal(rmdir("folder"), 0);
 }
 
 static void a_spec_is_a_regular_file_of_fields(void **state) {
@@ -205,6 +282,9 @@ static const struct CMUnitTest tests[] = {
     run_unit_test(a_command_out_of_time_is_recorded_as_such),
     run_unit_test(a_signal_to_the_process_that_stayed_ends_the_command),
     run_unit_test(what_cannot_run_says_why),
+    run_unit_test(input_comes_from_a_file_and_ends),
+    run_unit_test(a_command_of_another_user_can_gain_nothing),
+    run_unit_test(what_was_uploaded_is_put_in_place_or_not_at_all),
     run_unit_test(a_spec_is_a_regular_file_of_fields),
     run_unit_test(a_wrong_command_line_gives_the_usage),
 };

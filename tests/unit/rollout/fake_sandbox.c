@@ -270,4 +270,5 @@ static int fake_create(const struct sandbox_spec *spec, deadline_ms until,
     return 0;
 }
 
-const struct sandbox_backend fake_backend = {.name = "fake", .create = fake_create};
+const struct sandbox_backend fake_backend = {
+    .name = "fake", .has_model_socket = true, .create = fake_create};

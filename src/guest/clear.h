@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_GUEST_CLEAR_H
+#define SNAFFLE_GUEST_CLEAR_H
+
+#include "base/err.h"
+
+/* Kills every process of the machine but this one and its ancestors, until two looks in a row find
+ * none. For containers whose first process is the provider's own server, which started this one.
+ * ERR_TIMEOUT when some would not die in 8 s. */
+int clear_machine(struct err *err) CHECK_RESULT;
+
+#endif

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sandbox/hf/hf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rand.h"
+#include "sandbox/inside.h"
+#include "sandbox/state.h"
+
+#define HEALTH_PAUSE_MS 150 /* As the official client. */
+#define HEALTH_S 5.0        /* Each; the proxy answers errors until the job is up. */
+#define CLEAR_ATTEMPTS 2
+#define GUEST_MAX (8u << 20)
+#define EXPLAIN_S 10.0 /* What became of the job is asked for so long when a call failed. */
+
+/* --- errors --- */
+
+int hf_explain(struct hf *s, int code, struct err *err) {
+    AUTO_BUF struct buf why = {0};
+    enum hf_stage stage = HF_RUNNING;
+    struct err ignored = {0};
+    if (cancel_thrown(s->torn_down)) {
+        return err_set(err, ERR_LOST, "the sandbox was torn down");
+    }
+    if (!hf_server_may_pass(code) && code != ERR_LOST && code != ERR_DENIED) {
+        return code;
+    }
+    int r = hf_hub_stage(s->hub, s->job, s->since_ms, deadline_in_s(EXPLAIN_S), NULL, &stage, &why,
+                         &ignored);
+    if (r == 0 && stage == HF_OVER) {
+        return err_set(err, ERR_LOST, "the sandbox is gone (torn down?): %s", buf_cstr(&why));
+    }
+    return code;
+}
+
+/* --- create --- */
+
+static const char *find_url(const json_t *job) {
+    const json_t *urls = json_object_get(json_object_get(job, "status"), "exposeUrls");
+    size_t i;
+    json_t *url;
+    json_array_foreach((json_t *)urls, i, url) {
+        const char *text = json_string_value(url);
+        if (text && strstr(text, "--49983.")) {
+            return text;
+        }
+    }
+    return NULL;
+}
+
+int hf_take_job(struct hf *s, const json_t *job, const char *nonce, struct err *err) {
+    const char *id = json_string_value(json_object_get(job, "id"));
+    if (!id) {
+        return err_set(err, ERR_PROTOCOL, "the Hub's job has no id");
+    }
+    s->job = mem_strdup(id);
+    s->since_ms = clock_ms();
+    s->base.id = s->job;
+    AUTO_FREE char *derived = mem_printf("https://%s--%d.hf.jobs", id, HF_SERVER_PORT);
+    const char *url = find_url(job);
+    if (!s->job || !derived) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    return hf_server_init(&s->server, url ? url : derived, hf_hub_token(s->hub), nonce, err);
+}
+
+/* Until the server inside answers. Its stage is looked at meanwhile, but a failure of that look
+ * ends nothing. */
+static int await_ready(struct hf *s, deadline_ms until, const struct cancel *cancel,
+                       struct err *err) {
+    for (;;) {
+        AUTO_BUF struct buf why = {0};
+        enum hf_stage stage = HF_WAITING;
+        struct err unready = {0};
+        struct err ignored = {0};
+        int r = hf_server_health(&s->server, deadline_min(until, deadline_in_s(HEALTH_S)), cancel,
+                                 &unready);
+        if (r == 0 || r == ERR_CANCELLED) {
+            return r < 0 && err ? (*err = unready).code : r;
+        }
+        int looked =
+            hf_hub_stage(s->hub, s->job, s->since_ms, deadline_min(until, deadline_in_s(HEALTH_S)),
+                         cancel, &stage, &why, &ignored);
+        if (looked == 0 && stage == HF_OVER) {
+            return err_set(err, ERR_LOST, "the sandbox did not start: %s", buf_cstr(&why));
+        }
+        if (deadline_passed(until)) {
+            return err_set(err, ERR_TIMEOUT, "the sandbox did not become ready in time: %s",
+                           unready.msg);
+        }
+        r = cancel_sleep(cancel, deadline_in_ms(HEALTH_PAUSE_MS), err);
+        if (r < 0) {
+            return r;
+        }
+    }
+}
+
+int hf_put_guest(struct hf *s, const char *path, deadline_ms until, const struct cancel *cancel,
+                 struct err *err) {
+    AUTO_FREE char *state = NULL;
+    AUTO_FREE char *program = NULL;
+    AUTO_BUF struct buf bytes = {0};
+    int r = state_dir(&state, err);
+    r = r < 0 ? r : state_guest(state, &program, err);
+    r = r < 0 ? r : file_read(program, GUEST_MAX, &bytes, err);
+    return r < 0 ? r : hf_server_write(&s->server, path, buf_sv(&bytes), 0755, until, cancel, err);
+}
+
+static int run_shell(struct hf *s, const char *text, const char *arg, deadline_ms until,
+                     const struct cancel *cancel, struct err *err) {
+    const char *const argv[] = {"/bin/sh", "-c", text, arg, NULL};
+    AUTO_BUF struct buf said = {0};
+    int code = 0;
+    int r = hf_server_exec(&s->server, argv, until, cancel, &code, &said, err);
+    return r < 0 || code == 0 ? r
+                              : err_set(err, ERR_SYS, "a command of ours inside gave %d: %s", code,
+                                        buf_cstr(&said));
+}
+
+static int furnish(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
+                   const struct cancel *cancel, struct err *err) {
+    int r = hf_put_guest(s, s->guest, until, cancel, err);
+    if (r == 0) {
+        r = run_shell(s, "mkdir -p \"$0\"", s->home, until, cancel, err);
+    }
+    if (r == 0 && s->user) {
+        r = run_shell(s, "chown 1000:1000 \"$0\"", s->home, until, cancel, err);
+    }
+    return r < 0 ? r : hf_mounts_place(s, spec, until, cancel, err);
+}
+
+static int create_job(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
+                      const struct cancel *cancel, struct err *err) {
+    char nonce[33];
+    rand_hex(nonce, 16);
+    AUTO_JSON json_t *wanted = hf_spec(s->hub, spec, nonce);
+    AUTO_JSON json_t *job = NULL;
+    int r = wanted ? hf_hub_create(s->hub, wanted, until, cancel, &job, err)
+                   : err_set(err, ERR_NOMEM, "out of memory");
+    return r < 0 ? r : hf_take_job(s, job, nonce, err);
+}
+
+static const char *home_of(const struct sandbox_spec *spec) {
+    return spec->home ? spec->home : HF_HOME_DEFAULT;
+}
+
+static int prepare(struct hf *s, const char *home, struct err *err) {
+    char word[17];
+    rand_hex(word, 8);
+    pthread_mutex_init(&s->lifecycle, NULL);
+    s->home = mem_strdup(home);
+    s->dir = mem_printf("/.snaffle-%s", word);
+    s->guest = mem_printf("%s/guest", s->dir);
+    s->base.home = s->home;
+    s->base.id = "";
+    if (!s->home || !s->dir || !s->guest) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    return cancel_new(&s->torn_down, err);
+}
+
+static const struct sandbox_ops ops;
+static int check_create(const struct sandbox_spec *spec, struct err *err);
+
+int hf_new(const char *home, struct hf **out, struct err *err) {
+    struct hf *s = calloc(1, sizeof *s);
+    if (!s) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    s->base.ops = &ops;
+    int r = prepare(s, home, err);
+    if (r < 0) {
+        hf_forget(s);
+        return r;
+    }
+    *out = s;
+    return 0;
+}
+
+static int create(const struct sandbox_spec *spec, deadline_ms until, const struct cancel *cancel,
+                  struct sandbox **out, struct err *err) {
+    struct hf *s = NULL;
+    int r = check_create(spec, err);
+    r = r < 0 ? r : hf_new(home_of(spec), &s, err);
+    if (r < 0) {
+        return r;
+    }
+    r = hf_hub_of(NULL, NULL, until, cancel, &s->hub, err);
+    r = r < 0 ? r : create_job(s, spec, until, cancel, err);
+    r = r < 0 ? r : await_ready(s, until, cancel, err);
+    r = r < 0 ? r : furnish(s, spec, until, cancel, err);
+    if (r < 0) {
+        sandbox_free(&s->base); /* Its job is cancelled; the first error stands. */
+        return r;
+    }
+    *out = &s->base;
+    return 0;
+}
+
+/* --- kill --- */
+
+/* By a fresh copy: the agent may have replaced the first. */
+static int kill_all(struct sandbox *b, deadline_ms until, struct err *err) {
+    struct hf *s = (struct hf *)b;
+    int r = ERR_INTERNAL;
+    for (int i = 0; i < CLEAR_ATTEMPTS && r < 0; i++) {
+        AUTO_FREE char *copy = mem_printf("%s/clear-%u", s->dir, atomic_fetch_add(&s->next, 1));
+        const char *const argv[] = {copy, "clear", NULL};
+        AUTO_BUF struct buf said = {0};
+        int code = 0;
+        r = copy ? hf_put_guest(s, copy, until, NULL, err)
+                 : err_set(err, ERR_NOMEM, "out of memory");
+        r = r < 0 ? r : hf_server_exec(&s->server, argv, until, NULL, &code, &said, err);
+        atomic_fetch_add(&s->clears, 1);
+        if (r == 0 && code != 0) {
+            r = err_set(err, ERR_TIMEOUT, "processes in the sandbox would not end: %s",
+                        buf_cstr(&said));
+        }
+    }
+    return r < 0 ? hf_explain(s, r, err) : 0;
+}
+
+static int restart(struct sandbox *b, const struct sandbox_spec *spec, deadline_ms until,
+                   const struct cancel *cancel, struct err *err) {
+    struct hf *s = (struct hf *)b;
+    pthread_mutex_lock(&s->lifecycle);
+    atomic_fetch_add(&s->lives, 1);
+    int r = kill_all(b, until, err);
+    r = r < 0 ? r : run_shell(s, "rm -rf /tmp/* /tmp/.[!.]* /dev/shm/*", "", until, cancel, err);
+    r = r < 0 ? r : furnish(s, spec, until, cancel, err);
+    pthread_mutex_unlock(&s->lifecycle);
+    return r;
+}
+
+static int kill_sandbox(struct sandbox *b, struct err *err) {
+    struct hf *s = (struct hf *)b;
+    int r = 0;
+    cancel_throw(s->torn_down);
+    pthread_mutex_lock(&s->lifecycle);
+    if (s->job && !s->killed) {
+        r = hf_hub_cancel(s->hub, s->job, err);
+        s->killed = r == 0;
+    }
+    pthread_mutex_unlock(&s->lifecycle);
+    return r;
+}
+
+void hf_forget(struct hf *s) {
+    hf_mounts_forget(s);
+    hf_server_deinit(&s->server);
+    cancel_free(s->torn_down);
+    pthread_mutex_destroy(&s->lifecycle);
+    free(s->job);
+    free(s->home);
+    free(s->dir);
+    free(s->guest);
+    free(s);
+}
+
+static void free_sandbox(struct sandbox *b) {
+    struct err err = {0};
+    if (kill_sandbox(b, &err) < 0) {
+        log_warning("%s", err.msg);
+    }
+    hf_forget((struct hf *)b);
+}
+
+/* --- what holds --- */
+
+static json_t *isolation(const struct sandbox *b) {
+    const struct hf *s = (const struct hf *)b;
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "network",
+                     "not_enforced: a sandbox of the Hub has the whole network", "memory",
+                     "enforced: by the flavor", "disk", "enforced: by the flavor", "processes",
+                     "not_enforced: the flavor sets none", "user",
+                     s->user ? "enforced: no way back to root" : "shared: commands run as root",
+                     "kill_all",
+                     s->user ? "enforced: by a process of root's" : "enforced: by a fresh program");
+}
+
+/* The flavor's limits end the whole job; nothing tells of one that was nearly hit. */
+static int limits_hit(struct sandbox *b, json_t **out, struct err *err) {
+    struct hf *s = (struct hf *)b;
+    if (cancel_thrown(s->torn_down)) {
+        return err_set(err, ERR_LOST, "the sandbox was torn down");
+    }
+    *out = json_object();
+    return *out ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+static const char *no_model_socket(const struct sandbox *b) {
+    (void)b;
+    return NULL;
+}
+
+static const struct sandbox_ops ops = {
+    .restart = restart,
+    .exec = hf_exec,
+    .start = hf_start,
+    .job_wait = hf_job_wait,
+    .job_kill = hf_job_kill,
+    .job_free = hf_job_free,
+    .kill_all = kill_all,
+    .write_file = hf_write_file,
+    .read_file = hf_read_file,
+    .exists = hf_exists,
+    .model_socket = no_model_socket,
+    .isolation = isolation,
+    .limits_hit = limits_hit,
+    .kill = kill_sandbox,
+    .free = free_sandbox,
+};
+
+static int check_create(const struct sandbox_spec *spec, struct err *err) {
+    int r = inside_check("home", home_of(spec), err);
+    for (size_t i = 0; r == 0 && i < spec->n_mounts; i++) {
+        r = inside_check("mount", spec->mounts[i].path, err);
+    }
+    if (r == 0 && spec->rootfs) {
+        return err_set(err, ERR_UNSUPPORTED, "the hf backend takes an image, no rootfs");
+    }
+    if (r == 0 && spec->strict && spec->network != SANDBOX_NETWORK_FULL) {
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a sandbox of the Hub always has the whole network (ask for network "
+                       "'full', or run without --strict)");
+    }
+    return r;
+}
+
+static int check(struct err *err) {
+    struct hf_hub *hub;
+    return hf_hub_of(NULL, NULL, deadline_in_s(HF_START_S_DEFAULT), NULL, &hub, err);
+}
+
+const struct sandbox_backend sandbox_hf = {
+    .name = "hf",
+    .check = check,
+    .check_create = check_create,
+    .create = create,
+    .list = hf_list,
+    .sweep = hf_sweep,
+    .exec_in = hf_exec_in,
+    .kill_in = hf_kill_in,
+};

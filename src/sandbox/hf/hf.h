@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_SANDBOX_HF_HF_H
+#define SNAFFLE_SANDBOX_HF_HF_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "sandbox/hf/hub.h"
+#include "sandbox/hf/server.h"
+#include "sandbox/sandbox.h"
+
+/* What the files of the hf backend share. */
+
+#define HF_HOME_DEFAULT "/root"
+#define HF_IMAGE_DEFAULT "python:3.12"
+#define HF_FLAVOR_DEFAULT "cpu-basic"
+#define HF_START_S_DEFAULT 120.0 /* As the official client: pulling an image takes a minute. */
+#define HF_AGENT_UID 1000        /* The first person's on most systems: tools take it for one. */
+
+#define HF_POLL_FIRST_MS 20
+#define HF_POLL_MAX_MS 1000
+#define HF_POLL_FAILURES 10 /* In a row: then the sandbox is given up. */
+
+struct hf {
+    struct sandbox base;
+    struct hf_hub *hub;
+    char *job; /* NULL before create has an answer. */
+    int64_t since_ms;
+    struct hf_server server;
+    char *dir;   /* Of ours inside: the guest, and a folder for each command. */
+    char *guest; /* Its path inside. */
+    char *home;
+    uint32_t user; /* Of commands; 0: root. */
+    atomic_uint next;
+    atomic_uint clears; /* Counts kill_all: it ends also who keeps the records. */
+    atomic_uint lives;  /* Counts restarts: a job of an earlier life is lost. */
+    struct cancel *torn_down;
+    pthread_mutex_t lifecycle; /* Held by restart and kill over their whole length. */
+    bool killed;               /* Under lifecycle. */
+    char **placed;             /* Paths of mounts that stand inside. Under lifecycle. */
+    size_t n_placed;
+};
+
+/* A command's folder DIR/N inside holds what `guest run` wants and leaves: spec, exit, out, err. */
+struct hf_command {
+    struct hf *sandbox;
+    char *folder;
+    unsigned clears; /* Of the sandbox when it began. */
+};
+
+/* Starts it through `guest run`. The spec's own error (ERR_NOT_FOUND: no such program) is told. */
+int hf_command_start(struct hf *s, const struct sandbox_exec *what, deadline_ms until,
+                     struct hf_command *out, struct err *err) CHECK_RESULT;
+/* ERR_TIMEOUT: it goes on. ERR_LOST: the sandbox was torn down under it. */
+int hf_command_wait(const struct hf_command *c, deadline_ms until, const struct cancel *cancel,
+                    int *exit_code, bool *timed_out, struct err *err) CHECK_RESULT;
+int hf_command_kill(const struct hf_command *c, struct err *err) CHECK_RESULT;
+void hf_command_deinit(struct hf_command *c, bool with_files);
+
+/* The contract's operations, by file: hf_command.c, hf_files.c, hf.c. */
+int hf_exec(struct sandbox *b, const struct sandbox_exec *what, struct sandbox_output *out,
+            struct err *err);
+int hf_start(struct sandbox *b, const struct sandbox_exec *what, struct sandbox_job **out,
+             struct err *err);
+int hf_job_wait(struct sandbox_job *b, deadline_ms until, const struct cancel *cancel,
+                int *exit_code, struct err *err);
+int hf_job_kill(struct sandbox_job *b, struct err *err);
+void hf_job_free(struct sandbox_job *b);
+int hf_write_file(struct sandbox *b, const char *path, struct sv content, unsigned mode,
+                  struct err *err);
+int hf_read_file(struct sandbox *b, const char *path, uint64_t offset, size_t length,
+                 struct buf *out, struct err *err);
+int hf_exists(struct sandbox *b, const char *path, struct err *err);
+
+/* What is wrong when a call failed: ERR_LOST, with the job's own end, if the job is over; else the
+ * code that it had. */
+int hf_explain(struct hf *s, int code, struct err *err);
+
+char *hf_path(const struct hf *s, const char *path); /* Absolute inside; the caller frees. */
+
+/* Sends the guest's program there, executable by all. */
+int hf_put_guest(struct hf *s, const char *path, deadline_ms until, const struct cancel *cancel,
+                 struct err *err) CHECK_RESULT;
+
+/* Lets the mounts of `spec` stand inside, as copies, and no other. */
+int hf_mounts_place(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
+                    const struct cancel *cancel, struct err *err) CHECK_RESULT;
+void hf_mounts_forget(struct hf *s);
+
+/* The job to create, owned by the caller; and the labels that say whose it is. */
+json_t *hf_spec(const struct hf_hub *h, const struct sandbox_spec *spec, const char *nonce);
+
+/* One without a job, and its end: the job, if it has one by then, goes on. */
+int hf_new(const char *home, struct hf **out, struct err *err) CHECK_RESULT;
+void hf_forget(struct hf *s);
+/* Makes it the sandbox of that job, which was created with the nonce. */
+int hf_take_job(struct hf *s, const json_t *job, const char *nonce, struct err *err) CHECK_RESULT;
+
+int hf_exec_in(const char *id, const struct sandbox_exec *what, struct sandbox_output *out,
+               struct err *err);
+int hf_kill_in(const char *id, bool *was_alive, struct err *err);
+int hf_list(const char *run, json_t **out, struct err *err);
+int hf_sweep(const char *run, bool dry_run, unsigned *removed, struct err *err);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sandbox/hf/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "net/http_client.h"
+#include "sandbox/digest.h"
+#include "sandbox/hf/server_call.h"
+
+#define CALL_S 60.0
+#define EXEC_ANSWER_MAX (4u << 20) /* What a program that ends at once may say. */
+#define SAID_MAX 512               /* Of it in an error. */
+
+char *hf_server_token(const char *token, const char *nonce) {
+    char hex[DIGEST_HEX_MAX];
+    AUTO_FREE char *text = mem_printf("hf-sandbox:%s", nonce);
+    char *out = text && digest_hmac_hex(token, text, hex) == 0 ? mem_strdup(hex) : NULL;
+    explicit_bzero(hex, sizeof hex);
+    return out;
+}
+
+static void forget(char *secret) {
+    if (secret) {
+        explicit_bzero(secret, strlen(secret));
+    }
+    free(secret);
+}
+
+int hf_server_init(struct hf_server *s, const char *base, const char *token, const char *nonce,
+                   struct err *err) {
+    struct hf_server made = {0};
+    int r = http_pool_new(&made.pool, err);
+    if (r < 0) {
+        return r;
+    }
+    char *own = hf_server_token(token, nonce);
+    size_t n = strlen(base);
+    while (n > 0 && base[n - 1] == '/') {
+        n--;
+    }
+    made.base = mem_strndup(base, n);
+    made.authorization = mem_printf("Authorization: Bearer %s", token);
+    made.token = own ? mem_printf("X-Sandbox-Token: %s", own) : NULL;
+    forget(own);
+    if (!made.base || !made.authorization || !made.token) {
+        hf_server_deinit(&made);
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    *s = made;
+    return 0;
+}
+
+void hf_server_deinit(struct hf_server *s) {
+    free(s->base);
+    forget(s->authorization);
+    forget(s->token);
+    http_pool_free(s->pool);
+    *s = (struct hf_server){0};
+}
+
+bool hf_server_may_pass(int code) {
+    return code == ERR_CONNECT || code == ERR_CLOSED || code == ERR_TIMEOUT ||
+           code == ERR_UPSTREAM || code == ERR_PROTOCOL;
+}
+
+/* --- a call --- */
+
+static int put_escaped(struct buf *out, const char *text) {
+    int r = 0;
+    for (const unsigned char *c = (const unsigned char *)text; *c && r == 0; c++) {
+        bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                     (*c >= '0' && *c <= '9') || strchr("-._~/", *c);
+        r = plain ? buf_addc(out, (char)*c) : buf_addf(out, "%%%02X", *c);
+    }
+    return r;
+}
+
+/* The server's own words are {"error": text}; anything else is the proxy's. */
+static int status_error(const struct http_answer *a, const char *what, struct err *err) {
+    AUTO_JSON json_t *body = NULL;
+    struct err ignored = {0};
+    const char *said = NULL;
+    if (json_parse(buf_sv(&a->body), "answer", &body, &ignored) == 0) {
+        said = json_string_value(json_object_get(body, "error"));
+    }
+    int code = ERR_UPSTREAM;
+    if (a->status == 404 && said) { /* The proxy's own may pass. */
+        code = ERR_NOT_FOUND;
+    } else if (a->status == 401 || a->status == 403) {
+        code = ERR_DENIED;
+    } else if (a->status == 400 || a->status == 409 || a->status == 411) {
+        code = ERR_INPUT;
+    }
+    return err_set(err, code, "%s: the sandbox's server answers HTTP %d%s%.*s", what, a->status,
+                   said ? ": " : "", SAID_MAX, said ? said : "");
+}
+
+int hf_server_call(struct hf_server *s, const struct hf_server_ask *ask, struct http_answer *out,
+                   struct err *err) {
+    const char *const headers[] = {s->authorization, s->token,
+                                   ask->is_json ? "Content-Type: application/json"
+                                                : "Content-Type: application/octet-stream",
+                                   NULL};
+    AUTO_BUF struct buf url = {0};
+    int r = buf_addf(&url, "%s%s", s->base, ask->route);
+    r = r < 0 || !ask->path ? r : buf_adds(&url, "?path=");
+    r = r < 0 || !ask->path ? r : put_escaped(&url, ask->path);
+    r = r < 0 || !ask->query ? r : buf_addf(&url, "%s%s", ask->path ? "&" : "?", ask->query);
+    if (r < 0) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    struct http_call call = {
+        .method = ask->method,
+        .url = buf_cstr(&url),
+        .headers = headers,
+        .body = ask->body,
+        .answer_max = ask->answer_max,
+        .deadline = deadline_min(ask->until, deadline_in_s(CALL_S)),
+        .cancel = ask->cancel,
+        .pool = s->pool,
+        .once = ask->once,
+    };
+    r = http_call(&call, out, err);
+    if (r == 0 && out->status >= 300) {
+        r = status_error(out, ask->what, err);
+        http_answer_deinit(out);
+    }
+    return r;
+}
+
+int hf_server_health(struct hf_server *s, deadline_ms until, const struct cancel *cancel,
+                     struct err *err) {
+    struct http_answer a = {0};
+    AUTO_JSON json_t *body = NULL;
+    struct hf_server_ask ask = {
+        .what = "health", .route = "/health", .until = until, .cancel = cancel};
+    int r = hf_server_call(s, &ask, &a, err);
+    if (r < 0) {
+        return r;
+    }
+    r = json_parse(buf_sv(&a.body), "health", &body, err);
+    http_answer_deinit(&a);
+    if (r < 0 || !json_is_object(body)) {
+        return err_set(err, ERR_PROTOCOL, "what answers /health is not the sandbox's server");
+    }
+    const json_t *protocol = json_object_get(body, "protocol");
+    s->protocol = json_is_integer(protocol) ? (int)json_integer_value(protocol) : 1;
+    return 0;
+}
+
+/* --- exec --- */
+
+/* Takes one line of the stream. */
+static void hear(const json_t *event, int *exit_code, bool *ended, struct buf *said) {
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    const char *text = json_string_value(json_object_get(event, "data"));
+    if (kind && text && strcmp(kind, "stderr") == 0 && said->len < SAID_MAX) {
+        *ended = *ended || buf_adds(said, text) < 0;
+    } else if (kind && strcmp(kind, "exit") == 0) {
+        const json_t *code = json_object_get(event, "exit_code");
+        const json_t *signal = json_object_get(event, "signal");
+        *ended = true;
+        *exit_code = json_is_integer(code)     ? (int)json_integer_value(code)
+                     : json_is_integer(signal) ? 128 + (int)json_integer_value(signal)
+                                               : 137; /* An end that nobody saw is never 0. */
+    }
+}
+
+static int read_events(struct sv left, int *exit_code, struct buf *said, struct err *err) {
+    bool ended = false;
+    while (left.n > 0) {
+        size_t end = sv_find(left, SV("\n"));
+        struct sv line = end == (size_t)-1 ? left : (struct sv){left.p, end};
+        AUTO_JSON json_t *event = NULL;
+        struct err ignored = {0};
+        left = sv_cut(left, line.n + 1);
+        if (line.n > 0 && json_parse(line, "event", &event, &ignored) == 0) {
+            hear(event, exit_code, &ended, said);
+        }
+    }
+    return ended ? 0 : err_set(err, ERR_CLOSED, "the sandbox's server told no end of a command");
+}
+
+int hf_server_exec(struct hf_server *s, const char *const *argv, deadline_ms until,
+                   const struct cancel *cancel, int *exit_code, struct buf *said, struct err *err) {
+    AUTO_BUF struct buf body = {0};
+    AUTO_JSON json_t *cmd = json_array();
+    for (size_t i = 0; argv[i]; i++) {
+        json_array_append_new(cmd, json_text(sv_from(argv[i])));
+    }
+    AUTO_JSON json_t *o = json_pack("{s:O}", "cmd", cmd);
+    if (!o || json_compact(o, &body) < 0) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    struct http_answer a = {0};
+    struct hf_server_ask ask = {
+        .what = argv[0],
+        .route = "/v1/exec",
+        .body = buf_sv(&body),
+        .is_json = true,
+        .once = true,
+        .answer_max = EXEC_ANSWER_MAX,
+        .until = until,
+        .cancel = cancel,
+    };
+    int r = hf_server_call(s, &ask, &a, err);
+    if (r < 0) {
+        return r;
+    }
+    r = read_events(buf_sv(&a.body), exit_code, said, err);
+    http_answer_deinit(&a);
+    return r;
+}

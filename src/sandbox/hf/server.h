@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_SANDBOX_HF_SERVER_H
+#define SNAFFLE_SANDBOX_HF_SERVER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/sv.h"
+
+/*
+ * sbx-server, the program inside a Hub job, over the Jobs proxy: runs commands and moves files as
+ * the container's user. Its three generations are spoken; what the first does wrong is not relied
+ * upon: commands are only ever ones that end at once, and everything large goes by files. Any
+ * thread.
+ */
+struct hf_server {
+    char *base;          /* https://JOB--49983.hf.jobs, without a slash. */
+    char *authorization; /* Whole headers; secrets. */
+    char *token;
+    struct http_pool *pool;
+    int protocol; /* 1, 2 or 3; by health. */
+};
+
+#define HF_SERVER_PORT 49983
+
+/* `token` is the Hub's, for the proxy; `nonce` the job's label, from which the server's own token
+ * is derived: HMAC-SHA256 with the Hub's token as key over "hf-sandbox:NONCE". */
+int hf_server_init(struct hf_server *s, const char *base, const char *token, const char *nonce,
+                   struct err *err) CHECK_RESULT;
+void hf_server_deinit(struct hf_server *s);
+
+/* The derived token in lower-case hex, a secret that the caller frees; NULL: no memory. */
+char *hf_server_token(const char *token, const char *nonce);
+
+/*
+ * Every call: ERR_CONNECT, ERR_CLOSED, ERR_TIMEOUT or ERR_UPSTREAM may pass by themselves (the
+ * network, the proxy's own 5xx and 408); ERR_NOT_FOUND, ERR_INPUT (400, 409), ERR_DENIED (401, 403)
+ * won't. Each has 60 s or the deadline.
+ */
+bool hf_server_may_pass(int code);
+
+/* It answers; learns its generation. */
+int hf_server_health(struct hf_server *s, deadline_ms until, const struct cancel *cancel,
+                     struct err *err) CHECK_RESULT;
+
+/* Runs a program that ends at once; gives its exit code (128 + signal), and its stderr's beginning.
+ * ERR_CLOSED when its end was not told. */
+int hf_server_exec(struct hf_server *s, const char *const *argv, deadline_ms until,
+                   const struct cancel *cancel, int *exit_code, struct buf *said,
+                   struct err *err) CHECK_RESULT;
+
+/* As bytes are there: shorter at the end. */
+int hf_server_read(struct hf_server *s, const char *path, uint64_t offset, size_t length,
+                   deadline_ms until, const struct cancel *cancel, struct buf *out,
+                   struct err *err) CHECK_RESULT;
+
+/* The whole file, made anew with its parents; in ranges, several at once, above 4 MB. */
+int hf_server_write(struct hf_server *s, const char *path, struct sv content, unsigned mode,
+                    deadline_ms until, const struct cancel *cancel, struct err *err) CHECK_RESULT;
+
+/* Size in bytes of a regular file, else ERR_INPUT; ERR_NOT_FOUND. A link is not followed. */
+int hf_server_size(struct hf_server *s, const char *path, deadline_ms until,
+                   const struct cancel *cancel, uint64_t *out, struct err *err) CHECK_RESULT;
+
+/* ERR_NOT_FOUND is success. */
+int hf_server_delete(struct hf_server *s, const char *path, deadline_ms until,
+                     struct err *err) CHECK_RESULT;
+
+#endif

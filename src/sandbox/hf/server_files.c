@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "sandbox/hf/server_call.h"
+
+/* A range: large enough that the round trip is a small part of it on 100 Mbit/s, small enough that
+ * a lost one costs little. As many at once as the official client sends. */
+#define RANGE (4u << 20)
+#define RANGES_AT_ONCE 16
+#define RANGE_ATTEMPTS 4 /* Writing one again does no harm. */
+
+int hf_server_read(struct hf_server *s, const char *path, uint64_t offset, size_t length,
+                   deadline_ms until, const struct cancel *cancel, struct buf *out,
+                   struct err *err) {
+    char query[80];
+    (void)snprintf(query, sizeof query, "offset=%llu&length=%zu", (unsigned long long)offset,
+                   length);
+    struct http_answer a = {0};
+    struct hf_server_ask ask = {
+        .what = path,
+        .route = "/v1/files/read",
+        .path = path,
+        .query = query,
+        .answer_max = length > 4096 ? length : 4096, /* An error's words. */
+        .until = until,
+        .cancel = cancel,
+    };
+    int r = hf_server_call(s, &ask, &a, err);
+    if (r < 0) {
+        return r;
+    }
+    struct sv bytes = buf_sv(&a.body);
+    bytes.n = bytes.n < length ? bytes.n : length;
+    r = buf_add_sv(out, bytes);
+    http_answer_deinit(&a);
+    return r < 0 ? err_set(err, r, "no room for what '%s' holds", path) : 0;
+}
+
+int hf_server_size(struct hf_server *s, const char *path, deadline_ms until,
+                   const struct cancel *cancel, uint64_t *out, struct err *err) {
+    struct http_answer a = {0};
+    AUTO_JSON json_t *entry = NULL;
+    struct hf_server_ask ask = {
+        .what = path, .route = "/v1/files/stat", .path = path, .until = until, .cancel = cancel};
+    int r = hf_server_call(s, &ask, &a, err);
+    if (r < 0) {
+        return r;
+    }
+    r = json_parse(buf_sv(&a.body), "stat", &entry, err);
+    http_answer_deinit(&a);
+    const char *type = json_string_value(json_object_get(entry, "type"));
+    if (r == 0 && type && strcmp(type, "file") != 0) {
+        return err_set(err, ERR_INPUT, "'%s' is no regular file", path);
+    }
+    const json_t *size = json_object_get(entry, "size");
+    if (r < 0 || !json_is_integer(size)) {
+        return err_set(err, ERR_PROTOCOL, "what the sandbox's server says of '%s' has no size",
+                       path);
+    }
+    *out = (uint64_t)json_integer_value(size);
+    return 0;
+}
+
+int hf_server_delete(struct hf_server *s, const char *path, deadline_ms until, struct err *err) {
+    struct http_answer a = {0};
+    struct hf_server_ask ask = {.what = path,
+                                .method = "DELETE",
+                                .route = "/v1/files/delete",
+                                .path = path,
+                                .query = "recursive=1",
+                                .until = until};
+    int r = hf_server_call(s, &ask, &a, err);
+    http_answer_deinit(&a);
+    return r == ERR_NOT_FOUND ? 0 : r;
+}
+
+/* --- writing --- */
+
+struct upload {
+    struct hf_server *server;
+    const char *path;
+    struct sv content;
+    unsigned mode;
+    deadline_ms until;
+    const struct cancel *cancel;
+    atomic_size_t next; /* Where the next range begins. */
+    pthread_mutex_t lock;
+    struct err err; /* The first; code 0: none. Under lock. */
+};
+
+/* The first range has no offset: it cuts a longer file that stands there. */
+static int write_range(struct upload *u, size_t at, struct err *err) {
+    char query[64];
+    size_t left = u->content.n - at;
+    struct sv bytes = {u->content.p + at, left < RANGE ? left : RANGE};
+    int n = snprintf(query, sizeof query, "mode=%o", u->mode & 07777);
+    if (at > 0) {
+        (void)snprintf(query + n, sizeof query - (size_t)n, "&offset=%zu", at);
+    }
+    struct hf_server_ask ask = {
+        .what = u->path,
+        .method = "PUT",
+        .route = "/v1/files/write",
+        .path = u->path,
+        .query = query,
+        .body = {bytes.p ? bytes.p : "", bytes.n},
+        .until = u->until,
+        .cancel = u->cancel,
+    };
+    int r = ERR_UPSTREAM;
+    for (int i = 0; i < RANGE_ATTEMPTS && r < 0; i++) {
+        struct http_answer a = {0};
+        r = hf_server_call(u->server, &ask, &a, err);
+        http_answer_deinit(&a);
+        if (r < 0 && !hf_server_may_pass(r)) {
+            break;
+        }
+    }
+    return r;
+}
+
+static void *write_ranges(void *arg) {
+    struct upload *u = arg;
+    for (;;) {
+        size_t at = atomic_fetch_add(&u->next, RANGE);
+        struct err err = {0};
+        if (at >= u->content.n) {
+            return NULL;
+        }
+        if (write_range(u, at, &err) < 0) {
+            pthread_mutex_lock(&u->lock);
+            u->err = u->err.code ? u->err : err;
+            pthread_mutex_unlock(&u->lock);
+            atomic_store(&u->next, u->content.n); /* The others need not go on. */
+            return NULL;
+        }
+    }
+}
+
+/* What no thread could be had for, this one does. */
+static void write_rest(struct upload *u) {
+    pthread_t threads[RANGES_AT_ONCE];
+    size_t n = 0;
+    size_t ranges = (u->content.n - 1) / RANGE;
+    while (n < ranges && n < RANGES_AT_ONCE &&
+           pthread_create(&threads[n], NULL, write_ranges, u) == 0) {
+        n++;
+    }
+    (void)write_ranges(u);
+    for (size_t i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+int hf_server_write(struct hf_server *s, const char *path, struct sv content, unsigned mode,
+                    deadline_ms until, const struct cancel *cancel, struct err *err) {
+    struct upload u = {
+        .server = s,
+        .path = path,
+        .content = content,
+        .mode = mode,
+        .until = until,
+        .cancel = cancel,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+    };
+    int r = write_range(&u, 0, err);
+    if (r < 0 || content.n <= RANGE) {
+        return r;
+    }
+    atomic_store(&u.next, RANGE);
+    write_rest(&u);
+    pthread_mutex_destroy(&u.lock);
+    if (u.err.code < 0 && err) {
+        *err = u.err;
+    }
+    return u.err.code;
+}
