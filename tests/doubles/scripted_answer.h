@@ -26,6 +26,7 @@ struct events {
     struct buf bytes;
     size_t *ends; /* Where each ends in `bytes`. */
     size_t n, cap;
+    size_t at;       /* The first token of the event that is being built. */
     size_t usage_at; /* The event with the usage; n: there is none. */
 };
 

@@ -7,6 +7,7 @@
 #include "tests/doubles/scripted_answer.h"
 #include "tests/doubles/scripted_put.h"
 #include "tests/doubles/scripted_try.h"
+#include "tests/doubles/scripted_voice.h"
 
 int turn_begin(struct turn *t) {
     TRY(tokens_add_assistant(&t->completion, t->scene->message));
@@ -45,7 +46,7 @@ static int begin_event(const struct turn *t, struct events *e) {
     return buf_adds(&e->bytes, "data: ");
 }
 
-static int end_event(const struct turn *t, struct events *e) {
+static int close_event(const struct turn *t, struct events *e) {
     TRY(buf_adds(&e->bytes, t->scene->crlf ? "\r\n\r\n" : "\n\n"));
     if (e->n == e->cap) {
         size_t cap = e->cap ? 2 * e->cap : 64;
@@ -58,6 +59,37 @@ static int end_event(const struct turn *t, struct events *e) {
     }
     e->ends[e->n++] = e->bytes.len;
     return 0;
+}
+
+/* In the words of another engine: the event just built becomes as many as that one sends. */
+static int retell(const struct turn *t, struct events *e) {
+    size_t from = e->n ? e->ends[e->n - 1] : 0;
+    struct sv event = {e->bytes.data + from, e->bytes.len - from};
+    size_t brace = sv_find(event, SV("{"));
+    AUTO_JSON json_t *chunk = NULL;
+    size_t i;
+    json_t *told;
+    if (brace == (size_t)-1) {
+        return close_event(t, e);
+    }
+    TRY(json_parse(sv_cut(event, brace), "event", &chunk, NULL));
+    json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
+    if (choice) {
+        (void)json_object_set_new(choice, "at", json_integer((json_int_t)e->at));
+    }
+    AUTO_JSON json_t *list = voice_tells(t, chunk, /* whole= */ false);
+    e->bytes.len = from;
+    json_array_foreach(list, i, told) {
+        TRY(begin_event(t, e));
+        TRY(json_compact(told, &e->bytes));
+        TRY(close_event(t, e));
+    }
+    return 0;
+}
+
+static int end_event(const struct turn *t, struct events *e) {
+    return t->script->voice == VOICE_VLLM || t->script->voice == VOICE_ROUTER ? close_event(t, e)
+                                                                              : retell(t, e);
 }
 
 static int begin_chunk(const struct turn *t, struct events *e) {
@@ -163,6 +195,7 @@ static int put_delta(const struct turn *t, const struct step *s, unsigned choice
 
 static int add_step(const struct turn *t, const struct step *s, unsigned choice, struct events *e) {
     struct buf *out = &e->bytes;
+    e->at = s->tokens.from;
     TRY(begin_chunk(t, e));
     TRY(buf_addf(out, "{\"index\":%u,\"delta\":", choice));
     TRY(put_delta(t, s, choice, out));

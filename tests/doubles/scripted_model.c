@@ -22,23 +22,25 @@
 struct arguments {
     const char *script;
     const char *log;
+    const char *voice;
     const char *port_file;
     unsigned long long port;
 };
 
 static const char usage[] =
     "usage: snaffle-scripted-model [--script FILE] [--port N] [--port-file FILE] [--log FILE]\n"
-    "                              [--die-with-parent]\n"
+    "                              [--die-with-parent] [--personality NAME]\n"
     "Serves scripted answers as vLLM would stream them. Not a real model.\n";
 
 static int parse_arguments(int argc, char **argv, struct arguments *a, struct err *err) {
-    enum { SCRIPT = 1, PORT, PORT_FILE, LOG, DIE, HELP };
+    enum { SCRIPT = 1, PORT, PORT_FILE, LOG, DIE, HELP, VOICE };
     static const struct option options[] = {
         {"script", required_argument, NULL, SCRIPT},
         {"port", required_argument, NULL, PORT},
         {"port-file", required_argument, NULL, PORT_FILE},
         {"log", required_argument, NULL, LOG},
         {"die-with-parent", no_argument, NULL, DIE},
+        {"personality", required_argument, NULL, VOICE},
         {"help", no_argument, NULL, HELP},
         {0},
     };
@@ -58,6 +60,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *a, struct er
             (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
         }
         a->script = c == SCRIPT ? optarg : a->script;
+        a->voice = c == VOICE ? optarg : a->voice;
         a->log = c == LOG ? optarg : a->log;
         a->port_file = c == PORT_FILE ? optarg : a->port_file;
     }
@@ -97,6 +100,7 @@ static int serve(const struct arguments *a, const sigset_t *ends, struct err *er
         }
     }
     int r = script_load(a->script, &routes.script, err);
+    r = r < 0 || !a->voice ? r : script_set_voice(&routes.script, a->voice, err);
     r = r < 0 ? r : loop_new(&loop, err);
     struct server_options o = {
         .port = (uint16_t)a->port, .on_request = routes_on_request, .arg = &routes};

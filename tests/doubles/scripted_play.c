@@ -51,7 +51,11 @@ static void on_gone(struct exchange *x, void *arg) {
 
 static void reply(struct play *p, int status, struct sv type, struct sv body, const char *how) {
     scripted_log_end(p->job.log_fd, p->job.number, how, 0);
-    exchange_reply(p->job.x, status, type, body);
+    struct server_field fields[] = {{SV("Content-Type"), type}, {SV("Server"), SV("llama.cpp")}};
+    size_t n = p->job.script->voice == VOICE_LLAMACPP ? 2 : 1;
+    (void)exchange_start(p->job.x, status, fields, n, HTTP1_LENGTH, body.n);
+    (void)exchange_send(p->job.x, body);
+    exchange_end(p->job.x);
     play_free(p);
 }
 
@@ -218,8 +222,10 @@ static void on_drain(struct exchange *x, void *arg) {
 }
 
 static void start_stream_head(struct play *p) {
-    struct server_field type = {SV("Content-Type"), SV("text/event-stream; charset=utf-8")};
-    (void)exchange_start(p->job.x, 200, &type, 1, HTTP1_CHUNKED, 0);
+    struct server_field fields[] = {{SV("Content-Type"), SV("text/event-stream; charset=utf-8")},
+                                    {SV("Server"), SV("llama.cpp")}};
+    size_t n = p->job.script->voice == VOICE_LLAMACPP ? 2 : 1;
+    (void)exchange_start(p->job.x, 200, fields, n, HTTP1_CHUNKED, 0);
 }
 
 static void play_stream(struct play *p) {

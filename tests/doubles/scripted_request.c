@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "tests/doubles/scripted_voice.h"
 
 #define TOP_LOGPROBS_MAX 20 /* The engine's default limit. */
 #define CHOICES_MAX 16      /* More than any test asks for. */
@@ -48,7 +49,7 @@ static bool apply_script(const struct script *s, struct ask *a, struct refusal *
     json_array_foreach(s->ignore_fields, i, field) {
         json_object_del(a->body, json_string_value(field));
     }
-    return true;
+    return voice_hears(s, a, no);
 }
 
 static bool read_model(const struct script *s, struct ask *a, struct refusal *no) {

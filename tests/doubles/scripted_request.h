@@ -17,10 +17,11 @@ struct ask {
     bool include_usage;
     bool continuous_usage;
     bool logprobs;
-    bool token_ids;       /* return_token_ids */
-    bool tokens_as_ids;   /* return_tokens_as_token_ids */
-    bool tools;           /* A tool parser runs: it holds chunks back. */
-    long long top;        /* top_logprobs */
+    bool token_ids;                         /* return_token_ids */
+    bool tokens_as_ids;                     /* return_tokens_as_token_ids */
+    bool choice_ids, input_ids, output_ids; /* SGLang's fields. */
+    bool tools;                             /* A tool parser runs: it holds chunks back. */
+    long long top;                          /* top_logprobs */
     long long max_tokens; /* What is left of the window when the request names none. */
     long long n;          /* Choices. */
     const char *model;

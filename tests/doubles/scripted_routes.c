@@ -20,7 +20,12 @@ struct call {
 
 static void reply_built(const struct call *c, int status, int built, const struct buf *body) {
     scripted_log_end(c->routes->log_fd, c->number, "complete", 0);
-    exchange_reply(c->x, built < 0 ? 500 : status, JSON_TYPE, buf_sv(body));
+    struct server_field fields[] = {{SV("Content-Type"), JSON_TYPE},
+                                    {SV("Server"), SV("llama.cpp")}};
+    size_t n = c->routes->script.voice == VOICE_LLAMACPP ? 2 : 1;
+    (void)exchange_start(c->x, built < 0 ? 500 : status, fields, n, HTTP1_LENGTH, body->len);
+    (void)exchange_send(c->x, buf_sv(body));
+    exchange_end(c->x);
 }
 
 static void reply_error(const struct call *c, int status, const char *type, const char *text) {

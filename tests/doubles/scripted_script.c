@@ -8,12 +8,13 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/doubles/scripted_scene.h"
+#include "tests/doubles/scripted_voice.h"
 
 #define SCRIPT_MAX (16u * 1024 * 1024) /* Bulk scenes hold whole files as text. */
 
 static const char *const script_fields[] = {
-    "model",         "any_model",     "api_key", "max_model_len", "unasked", "reasoning_key",
-    "refuse_fields", "ignore_fields", "scenes",  "otherwise",     NULL};
+    "model",         "any_model",     "api_key",     "max_model_len", "unasked",   "reasoning_key",
+    "refuse_fields", "ignore_fields", "personality", "scenes",        "otherwise", NULL};
 
 static int set_unasked(struct json_at at, struct script *s, struct err *err) {
     const char *word = "null";
@@ -27,6 +28,22 @@ static int set_unasked(struct json_at at, struct script *s, struct err *err) {
                        word);
     }
     return 0;
+}
+
+static int set_voice(struct json_at at, struct script *s, struct err *err) {
+    const char *word = voice_names[VOICE_VLLM];
+    int r = json_get_string(at, "personality", &word, err);
+    return r < 0 ? r : script_set_voice(s, word, err);
+}
+
+int script_set_voice(struct script *s, const char *name, struct err *err) {
+    for (size_t i = 0; voice_names[i]; i++) {
+        if (strcmp(voice_names[i], name) == 0) {
+            s->voice = (enum voice)i;
+            return 0;
+        }
+    }
+    return err_set(err, ERR_INPUT, "personality: '%s' is none that is known", name);
 }
 
 static int set_settings(struct json_at at, struct script *s, struct err *err) {
@@ -45,6 +62,7 @@ static int set_settings(struct json_at at, struct script *s, struct err *err) {
     r = r < 0 ? r : json_get_string(at, "reasoning_key", &s->reasoning_key, err);
     r = r < 0 ? r : json_get_array(at, "refuse_fields", &s->refuse_fields, err);
     r = r < 0 ? r : json_get_array(at, "ignore_fields", &s->ignore_fields, err);
+    r = r < 0 ? r : set_voice(at, s, err);
     return r < 0 ? r : set_unasked(at, s, err);
 }
 

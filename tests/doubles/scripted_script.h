@@ -66,7 +66,10 @@ struct scene {
     struct fault fault;
 };
 
+enum voice { VOICE_VLLM, VOICE_SGLANG, VOICE_LLAMACPP, VOICE_OPENAI, VOICE_ROUTER, VOICE_TOGETHER };
+
 struct script {
+    enum voice voice; /* Which engine it speaks like. */
     json_t *root;
     const char *model;
     bool any_model;
@@ -83,6 +86,7 @@ struct script {
 
 /* `path` NULL: no scenes, one short text as the answer to everything. */
 int script_load(const char *path, struct script *out, struct err *err) CHECK_RESULT;
+int script_set_voice(struct script *s, const char *name, struct err *err) CHECK_RESULT;
 void script_deinit(struct script *s);
 
 /* The first scene that fits, counted as used. `body` is the request as sent. */

@@ -3,6 +3,7 @@
 #include "tests/doubles/scripted_answer.h"
 #include "tests/doubles/scripted_put.h"
 #include "tests/doubles/scripted_try.h"
+#include "tests/doubles/scripted_voice.h"
 
 /* All text of one part, and of one tool call where the part is a call's. */
 static int collect(const struct turn *t, enum token_part part, unsigned call, struct buf *out) {
@@ -72,7 +73,7 @@ static int put_choice(const struct turn *t, unsigned choice, struct buf *out) {
     return buf_addc(out, '}');
 }
 
-int answer_unary(const struct turn *t, struct buf *out) {
+static int build(const struct turn *t, struct buf *out) {
     TRY(buf_addf(out,
                  "{\"id\":\"chatcmpl-%016llx\",\"object\":\"chat.completion\",\"created\":%lld,"
                  "\"model\":",
@@ -88,6 +89,18 @@ int answer_unary(const struct turn *t, struct buf *out) {
     TRY(buf_adds(out, ",\"prompt_logprobs\":null"));
     TRY(put_prompt_ids(t, t->scene->no_ids_from == 0, out));
     return buf_adds(out, ",\"kv_transfer_params\":null}");
+}
+
+int answer_unary(const struct turn *t, struct buf *out) {
+    if (t->script->voice == VOICE_VLLM) {
+        return build(t, out);
+    }
+    AUTO_BUF struct buf plain = {0};
+    AUTO_JSON json_t *answer = NULL;
+    TRY(build(t, &plain));
+    TRY(json_parse(buf_sv(&plain), "answer", &answer, NULL));
+    AUTO_JSON json_t *list = voice_tells(t, answer, /* whole= */ true);
+    return json_compact(json_array_get(list, 0), out);
 }
 
 int answer_error(int status, const char *type, const char *text, struct buf *out) {
