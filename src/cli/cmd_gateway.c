@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "gateway/profile.h"
 #include "server/capture/capture.h"
 
 /* The first four are those of the proxy that this one drops in for. */
@@ -207,6 +208,7 @@ static int serve(const struct args *a, const struct key *upstream, const struct 
         .journal_dir = journal,
         .durable = args_has(a, "durable"),
         .keep_raw = args_has(a, "keep-raw"),
+        .engine = args_text(a, "engine"),
         .trace = args_text(a, "trace"),
         .logprobs_processed = args_has(a, "logprobs-processed"),
         .upstreams = urls,
@@ -287,6 +289,8 @@ static const struct option options[] = {
     {"top-logprobs", OPTION_COUNT, "N", "alternatives to ask for with each token (default: 5)",
      NULL},
     {"level", OPTION_WORD, "LEVEL", "ask for this much at most (default: tokens)", level_names},
+    {"engine", OPTION_WORD, "NAME",
+     "what the endpoint is (default: told by its host and its answers)", profile_names},
     {"request-timeout", OPTION_NUMBER, "SECONDS",
      "wait so long for the endpoint's first byte; 0: for ever (default: 600)", NULL},
     {"max-tokens-cap", OPTION_COUNT, "N",

@@ -164,8 +164,10 @@ static int run(const struct args *a, struct err *err) {
     if (key_name && !key) {
         return err_set(err, ERR_USAGE, "--api-key-env: '%s' is not set", key_name);
     }
-    const struct probe_options o = {
-        .base_url = url, .api_key = key, .model = args_text(a, "model")};
+    const struct probe_options o = {.base_url = url,
+                                    .api_key = key,
+                                    .engine = args_text(a, "engine"),
+                                    .model = args_text(a, "model")};
     int rc = probe_run(&o, &r, err);
     if (rc == 0 && words_of(&r, &w) < 0) {
         rc = err_set(err, ERR_NOMEM, "out of memory");
@@ -190,6 +192,8 @@ const struct command cmd_gateway_probe = {
             {"base-url", OPTION_TEXT, "URL", "the model's endpoint", NULL},
             {"api-key-env", OPTION_TEXT, "NAME", "the variable that holds its key", NULL},
             {"model", OPTION_TEXT, "NAME", "the model to ask (default: the first listed)", NULL},
+            {"engine", OPTION_WORD, "NAME",
+             "what the endpoint is (default: told by its host and its answers)", profile_names},
             {"json", OPTION_SWITCH, NULL, "print JSON", NULL},
             {0},
         },

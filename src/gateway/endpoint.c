@@ -64,7 +64,7 @@ static int fill(struct endpoints *t, struct endpoint *e, struct url *url, const 
     if (!e->host_field || !e->url) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
-    known_init(&e->known, engine_at(sv_from(url->host)));
+    known_init(&e->known, t->engine ? t->engine : engine_at(sv_from(url->host)));
     e->host = TAKE(url->host);
     e->port = url->port;
     return 0;

@@ -53,6 +53,7 @@ struct endpoint_set {
 struct endpoints {
     pthread_mutex_t mutex;
     struct endpoint *first;
+    enum engine engine;      /* What all of them are; ENGINE_UNKNOWN: each is asked for itself. */
     struct tls_context *tls; /* Made when first needed. */
 };
 

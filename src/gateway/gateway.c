@@ -25,8 +25,11 @@ int gateway_start(const struct gateway_options *o, struct gateway **out, struct 
     struct gateway *g = calloc(1, sizeof *g);
     unsigned n = o->workers ? o->workers : 1;
     uint16_t port = o->port;
+    const struct profile *profile = o->engine ? profile_named(o->engine) : NULL;
     int rc = 0;
-    if (n > GATEWAY_WORKERS_MAX) {
+    if (o->engine && !profile) {
+        rc = err_set(err, ERR_INPUT, "engine: '%s' is none that is known", o->engine);
+    } else if (n > GATEWAY_WORKERS_MAX) {
         rc = err_set(err, ERR_INPUT, "want at most %u workers, got %u", GATEWAY_WORKERS_MAX, n);
     } else if (g) {
         g->workers = calloc(n, sizeof g->workers[0]);
@@ -43,6 +46,7 @@ int gateway_start(const struct gateway_options *o, struct gateway **out, struct 
     g->hooks_arg = o->hooks_arg;
     g->calls_max = o->connections_max ? o->connections_max : GATEWAY_CALLS_MAX;
     endpoints_init(&g->endpoints);
+    g->endpoints.engine = profile ? profile->engine : ENGINE_UNKNOWN;
     pthread_rwlock_init(&g->table, NULL);
     while (rc == 0 && g->n_workers < n) {
         struct worker *w = &g->workers[g->n_workers++];

@@ -34,6 +34,7 @@ struct gateway_options {
     struct journal *journal;  /* Keeps. */
     const char *host;         /* NULL: no TCP listener, unix sockets only. */
     uint16_t port;            /* 0: any; gateway_port tells. */
+    const char *engine;       /* What its engines are (profile.h); NULL: each is asked. */
     bool keep_raw;            /* Write the engine's raw answers into the journal too. */
     uint64_t connections_max; /* Calls at once; 0: 4,096. */
     unsigned workers;         /* Threads, each with a loop and a listener; 0: 1. */

@@ -325,7 +325,8 @@ static int open_work(struct work *w, struct err *err) {
         return err_wrap(err, "--base-url");
     }
     const char *version = sv_ends_with(base, SV("/v1")) ? "" : "/v1";
-    known_init(&w->known, engine_at(sv_from(url.host)));
+    const struct profile *given = w->o->engine ? profile_named(w->o->engine) : NULL;
+    known_init(&w->known, given ? given->engine : engine_at(sv_from(url.host)));
     url_deinit(&url);
     w->chat_url = mem_printf("%.*s%s/chat/completions", SV_ARG(base), version);
     w->models_url = mem_printf("%.*s%s/models", SV_ARG(base), version);

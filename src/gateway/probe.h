@@ -23,6 +23,7 @@
 struct probe_options {
     const char *base_url;
     const char *api_key; /* NULL: none. */
+    const char *engine;  /* A profile's name; NULL: told by its host and its answers. */
     const char *model;   /* NULL: the first that the endpoint lists. */
     const struct cancel *cancel;
 };

@@ -53,6 +53,11 @@ static int put_value(const struct turn *t, uint32_t id, int64_t value, const cha
 static int put_entry(const struct turn *t, unsigned choice, size_t at, struct buf *out) {
     uint32_t id = t->completion.v[at].id;
     int64_t value = token_logprob(at, choice, id);
+    /* As if divided by it: the nearer, the hotter. */
+    int64_t step = 50000000;
+    if (t->script->processed && t->ask->temperature > 0) {
+        step = (int64_t)((double)step / t->ask->temperature);
+    }
     const char *bad = at == 0 ? t->scene->bad_logprob : NULL;
     TRY(buf_addc(out, '{'));
     TRY(put_value(t, id, value, bad, out));
@@ -60,7 +65,7 @@ static int put_entry(const struct turn *t, unsigned choice, size_t at, struct bu
     for (unsigned rank = 0; rank < t->ask->top; rank++) {
         uint32_t other = rank ? token_alternative(at, choice, id, rank) : id;
         TRY(buf_adds(out, rank ? ",{" : "{"));
-        TRY(put_value(t, other, value - (int64_t)rank * 50000000, rank ? NULL : bad, out));
+        TRY(put_value(t, other, value - (int64_t)rank * step, rank ? NULL : bad, out));
         TRY(buf_addc(out, '}'));
     }
     return buf_adds(out, "]}");

@@ -135,6 +135,7 @@ static bool read_length(const struct script *s, struct ask *a, struct refusal *n
 
 static bool read_rest(const struct script *s, struct ask *a, struct refusal *no) {
     const json_t *n = json_object_get(a->body, "n");
+    a->temperature = json_number_value(json_object_get(a->body, "temperature"));
     a->n = json_is_integer(n) ? json_integer_value(n) : 1;
     if (a->n < 1 || a->n > CHOICES_MAX) {
         return BAD("n must be between 1 and %d, got %lld.", CHOICES_MAX, a->n);

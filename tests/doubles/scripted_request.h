@@ -24,6 +24,7 @@ struct ask {
     long long top;                          /* top_logprobs */
     long long max_tokens; /* What is left of the window when the request names none. */
     long long n;          /* Choices. */
+    double temperature;   /* 0: not said. */
     const char *model;
 };
 

@@ -14,7 +14,7 @@
 
 static const char *const script_fields[] = {
     "model",         "any_model",     "api_key",     "max_model_len", "unasked",   "reasoning_key",
-    "refuse_fields", "ignore_fields", "personality", "scenes",        "otherwise", NULL};
+    "refuse_fields", "ignore_fields", "personality", "logprobs_mode", "scenes",        "otherwise", NULL};
 
 static int set_unasked(struct json_at at, struct script *s, struct err *err) {
     const char *word = "null";
@@ -28,6 +28,13 @@ static int set_unasked(struct json_at at, struct script *s, struct err *err) {
                        word);
     }
     return 0;
+}
+
+static int set_mode(struct json_at at, struct script *s, struct err *err) {
+    const char *word = "raw";
+    int r = json_get_string(at, "logprobs_mode", &word, err);
+    s->processed = strcmp(word, "processed") == 0;
+    return r;
 }
 
 static int set_voice(struct json_at at, struct script *s, struct err *err) {
@@ -63,6 +70,7 @@ static int set_settings(struct json_at at, struct script *s, struct err *err) {
     r = r < 0 ? r : json_get_array(at, "refuse_fields", &s->refuse_fields, err);
     r = r < 0 ? r : json_get_array(at, "ignore_fields", &s->ignore_fields, err);
     r = r < 0 ? r : set_voice(at, s, err);
+    r = r < 0 ? r : set_mode(at, s, err);
     return r < 0 ? r : set_unasked(at, s, err);
 }
 

@@ -69,6 +69,7 @@ struct scene {
 enum voice { VOICE_VLLM, VOICE_SGLANG, VOICE_LLAMACPP, VOICE_OPENAI, VOICE_ROUTER, VOICE_TOGETHER };
 
 struct script {
+    bool processed;   /* Log-probabilities are those at the request's temperature. */
     enum voice voice; /* Which engine it speaks like. */
     json_t *root;
     const char *model;

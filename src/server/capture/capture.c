@@ -151,6 +151,7 @@ static int start(struct capture *c, struct err *err) {
         .host = o->host ? o->host : "127.0.0.1",
         .port = o->port,
         .keep_raw = o->keep_raw,
+        .engine = o->engine,
         .workers = o->workers,
         .on_request = capture_on_request,
         .wants_body = capture_wants_body,

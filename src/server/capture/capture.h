@@ -20,7 +20,8 @@ struct capture_options {
     const char *journal_dir;
     bool durable;
     bool keep_raw;
-    const char *trace; /* One session: each call's line is appended there. NULL: none. */
+    const char *engine; /* What the upstreams are; NULL: each is asked. */
+    const char *trace;  /* One session: each call's line is appended there. NULL: none. */
     bool logprobs_processed;
     const char *const *upstreams; /* NULL-ended; engines of one model. */
     const char *upstream_file;    /* Their URLs, one a line, read again on SIGHUP. NULL: none. */
