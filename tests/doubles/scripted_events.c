@@ -122,6 +122,7 @@ static int add_role(const struct turn *t, unsigned choice, struct events *e) {
                  "\"logprobs\":null,\"finish_reason\":null}]",
                  choice));
     TRY(put_prompt_ids(t, is_missing(t, e), &e->bytes));
+    TRY(put_newer(t, ",\"prompt_text\":null", &e->bytes));
     return end_chunk(t, 0, e);
 }
 
@@ -205,7 +206,9 @@ static int add_step(const struct turn *t, const struct step *s, unsigned choice,
     TRY(put_text_or_null(s->is_last ? t->finish_reason : NULL, out));
     TRY(s->is_last ? buf_adds(out, ",\"stop_reason\":null") : 0);
     TRY(put_token_ids(t, s->tokens, is_missing(t, e) || (s->is_last && t->scene->late_ids), out));
+    TRY(s->is_last ? put_newer(t, ",\"weight_versions\":null", out) : 0);
     TRY(buf_adds(out, "}]"));
+    TRY(put_newer(t, ",\"kv_transfer_params\":null", out));
     return end_chunk(t, s->tokens.to, e);
 }
 

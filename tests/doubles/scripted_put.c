@@ -121,6 +121,10 @@ int put_call_id(const struct turn *t, unsigned choice, unsigned call, struct buf
     return buf_addf(out, "\"chatcmpl-tool-%012llx%02x%02x\"", t->number, choice, call);
 }
 
+int put_newer(const struct turn *t, const char *members, struct buf *out) {
+    return t->script->unasked_is_null ? buf_adds(out, members) : 0;
+}
+
 int put_text_or_null(const char *text, struct buf *out) {
     return text ? json_quote(sv_from(text), out) : buf_adds(out, "null");
 }

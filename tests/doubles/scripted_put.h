@@ -24,6 +24,9 @@ int put_usage(const struct turn *t, size_t tokens, struct buf *out) CHECK_RESULT
 /* The id of a tool call of a choice, with its quotes. */
 int put_call_id(const struct turn *t, unsigned choice, unsigned call, struct buf *out) CHECK_RESULT;
 
+/* What engines before the ones that write null for ids did not have. */
+int put_newer(const struct turn *t, const char *members, struct buf *out) CHECK_RESULT;
+
 /* "null" or the quoted text. */
 int put_text_or_null(const char *text, struct buf *out) CHECK_RESULT;
 

@@ -13,8 +13,10 @@
 #define SCRIPT_MAX (16u * 1024 * 1024) /* Bulk scenes hold whole files as text. */
 
 static const char *const script_fields[] = {
-    "model",         "any_model",     "api_key",     "max_model_len", "unasked",   "reasoning_key",
-    "refuse_fields", "ignore_fields", "personality", "logprobs_mode", "scenes",        "otherwise", NULL};
+    "model",       "any_model",     "api_key",       "max_model_len",
+    "unasked",     "reasoning_key", "refuse_fields", "ignore_fields",
+    "personality", "logprobs_mode", "scenes",        "otherwise",
+    NULL};
 
 static int set_unasked(struct json_at at, struct script *s, struct err *err) {
     const char *word = "null";

@@ -49,13 +49,14 @@ static int put_message(const struct turn *t, unsigned choice, struct buf *out) {
     TRY(buf_adds(out, "{\"role\":\"assistant\",\"content\":"));
     TRY(put_part_or_null(t, PART_TEXT, out));
     TRY(buf_adds(out, ",\"refusal\":null,\"annotations\":null,\"audio\":null,"
-                      "\"function_call\":null,\"tool_calls\":["));
+                      "\"function_call\":null"));
     unsigned calls = calls_of(t);
+    TRY(buf_adds(out, calls ? ",\"tool_calls\":[" : ""));
     for (unsigned i = 0; i < calls; i++) {
         TRY(i ? buf_addc(out, ',') : 0);
         TRY(put_call(t, choice, i, out));
     }
-    TRY(buf_addf(out, "],\"%s\":", t->script->reasoning_key));
+    TRY(buf_addf(out, "%s,\"%s\":", calls ? "]" : "", t->script->reasoning_key));
     TRY(put_part_or_null(t, PART_REASONING, out));
     return buf_addc(out, '}');
 }
@@ -70,6 +71,7 @@ static int put_choice(const struct turn *t, unsigned choice, struct buf *out) {
     TRY(put_text_or_null(t->finish_reason, out));
     TRY(buf_adds(out, ",\"stop_reason\":null"));
     TRY(put_token_ids(t, all, t->scene->no_ids_from >= 0, out));
+    TRY(put_newer(t, ",\"routed_experts\":null,\"weight_versions\":null", out));
     return buf_addc(out, '}');
 }
 
@@ -88,7 +90,10 @@ static int build(const struct turn *t, struct buf *out) {
                                        : put_usage(t, t->completion.n, out));
     TRY(buf_adds(out, ",\"prompt_logprobs\":null"));
     TRY(put_prompt_ids(t, t->scene->no_ids_from == 0, out));
-    return buf_adds(out, ",\"kv_transfer_params\":null}");
+    TRY(put_newer(t, ",\"prompt_text\":null", out));
+    TRY(buf_adds(out, ",\"kv_transfer_params\":null"));
+    TRY(put_newer(t, ",\"ec_transfer_params\":null,\"metrics\":null", out));
+    return buf_addc(out, '}');
 }
 
 int answer_unary(const struct turn *t, struct buf *out) {

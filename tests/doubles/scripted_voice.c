@@ -150,12 +150,41 @@ static json_t *sglang_message(const json_t *m) {
     return o;
 }
 
+static json_t *sglang_row(const json_t *row) {
+    size_t i;
+    json_t *top;
+    json_t *o = json_pack("{s:O, s:O, s:O}", "token", get(row, "token"), "bytes", get(row, "bytes"),
+                          "logprob", get(row, "logprob"));
+    if (get(row, "top_logprobs")) {
+        json_t *list = json_array();
+        json_array_foreach(get(row, "top_logprobs"), i, top) {
+            (void)json_array_append_new(list, sglang_row(top));
+        }
+        (void)json_object_set_new(o, "top_logprobs", list);
+    }
+    return o;
+}
+
+static json_t *sglang_logprobs(const json_t *logprobs) {
+    size_t i;
+    json_t *row;
+    if (!json_is_object(logprobs)) {
+        return json_null();
+    }
+    json_t *rows = json_array();
+    json_array_foreach(get(logprobs, "content"), i, row) {
+        (void)json_array_append_new(rows, sglang_row(row));
+    }
+    return json_pack("{s:o}", "content", rows);
+}
+
 static json_t *sglang_choice(const json_t *choice, const char *message, bool ends) {
     json_t *none = json_object();
-    json_t *o = json_pack("{s:O, s:o, s:o, s:o, s:n}", "index", get(choice, "index"), message,
-                          sglang_message(ends ? none : get(choice, message)), "logprobs",
-                          ends ? json_null() : keep(choice, "logprobs"), "finish_reason",
-                          ends ? keep(choice, "finish_reason") : json_null(), "matched_stop");
+    json_t *o =
+        json_pack("{s:O, s:o, s:o, s:o, s:n}", "index", get(choice, "index"), message,
+                  sglang_message(ends ? none : get(choice, message)), "logprobs",
+                  ends ? json_null() : sglang_logprobs(get(choice, "logprobs")), "finish_reason",
+                  ends ? keep(choice, "finish_reason") : json_null(), "matched_stop");
     if (ends) {
         (void)json_object_set_new(o, "matched_stop", json_integer(TOKEN_IM_END));
     }
