@@ -347,7 +347,7 @@ static int read_sglext(struct scan *s, struct sv key, size_t ordinal, struct chu
     c->sglext_is_ids = true;
     int rc = scan_enter_object(s);
     for (size_t i = 0; rc >= 0 && (rc = scan_next_key(s, &inner)) == 1; i++) {
-        struct chunk_field other;
+        struct chunk_field other = {0};
         struct chunk_field *to = text_key_is(s, inner, SV("input_ids"))    ? &c->input_ids
                                  : text_key_is(s, inner, SV("output_ids")) ? &c->output_ids
                                                                            : &other;
