@@ -88,10 +88,9 @@ static void on_call_end(void *capture) {
 
 /* A name of its own for each start, since the journal keeps what was before. */
 static int open_single(struct capture *c, struct gateway_session **out, struct err *err) {
-    char name[32];
-    (void)snprintf(name, sizeof name, "gateway-%.12s.0", c->instance);
+    (void)snprintf(c->name, sizeof c->name, "gateway-%.12s.0", c->instance);
     struct gateway_session_options so = c->o->session;
-    so.name = name;
+    so.name = c->name;
     so.token = c->o->key;
     int rc = gateway_session_open(c->gateway, &so, out, err);
     if (rc == 0 && !c->o->key) {
@@ -105,7 +104,7 @@ static int open_single(struct capture *c, struct gateway_session **out, struct e
     }
     const struct trace_source from = {
         .journal_dir = c->o->journal_dir,
-        .session = name,
+        .session = c->name,
         .judge = judge_call,
         .arg = &c->judge,
         .journal = c->journal,

@@ -35,6 +35,7 @@ struct capture {
     struct pool *pool; /* Threads for what must not hold up a loop. */
     struct live *live; /* NULL: no trace is written. */
     char instance[33];
+    char name[32]; /* Of the one session, in records. */
     double started;
     atomic_bool ready; /* Everything is set up, and not being torn down yet. */
 
