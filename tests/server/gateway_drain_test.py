@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reload and end under load, without a lost call: gateway_drain_test.py SNAFFLE MODEL.
 Speaks TAP."""
+import os
 import http.client
 import json
 import pathlib
@@ -16,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap  # noqa: E402
 from programs import Gateway, Model, side_by_side, trace_of, until  # noqa: E402
 
-SNAFFLE, MODEL = [sys.argv[1], "gateway"], sys.argv[2]
+SNAFFLE, MODEL = [os.path.abspath(sys.argv[1]), "gateway"], os.path.abspath(sys.argv[2])
 CLIENTS = 12
 SCRIPT = {"any_model": True, "scenes": [
     {"when": {"user_has": "slow"}, "event_delay_ms": 100, "reply": {"words": 300}},

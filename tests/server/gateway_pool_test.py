@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several engines of one model behind one gateway: gateway_pool_test.py SNAFFLE MODEL.
 Speaks TAP."""
+import os
 import collections
 import json
 import pathlib
@@ -14,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap  # noqa: E402
 from programs import Gateway, Model, side_by_side, until  # noqa: E402
 
-SNAFFLE, MODEL = [sys.argv[1], "gateway"], sys.argv[2]
+SNAFFLE, MODEL = [os.path.abspath(sys.argv[1]), "gateway"], os.path.abspath(sys.argv[2])
 ADMIN = "admin-key-0123456789"
 SCRIPT = {"any_model": True, "scenes": [
     {"when": {"user_has": "slow"}, "event_delay_ms": 40, "reply": {"words": 40}}]}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Many sessions for an admin: gateway_sessions_test.py SNAFFLE MODEL. Speaks TAP."""
+import os
 import json
 import pathlib
 import sys
@@ -17,7 +18,7 @@ import openai  # noqa: E402
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
 from programs import Gateway, Model, side_by_side, until  # noqa: E402
 
-SNAFFLE, MODEL = [sys.argv[1], "gateway"], sys.argv[2]
+SNAFFLE, MODEL = [os.path.abspath(sys.argv[1]), "gateway"], os.path.abspath(sys.argv[2])
 ADMIN = "admin-key-0123456789"
 ENGINE_KEY = "engine-key-0123456789"
 SLOW = {"when": {"user_has": "slow"}, "event_delay_ms": 50, "reply": {"words": 100}}

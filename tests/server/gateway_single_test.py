@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`snaffle gateway` in the place of the reference's proxy: gateway_single_test.py SNAFFLE MODEL.
 Speaks TAP."""
+import os
 import json
 import pathlib
 import subprocess
@@ -16,7 +17,7 @@ tap.need("openai")
 import openai  # noqa: E402
 from programs import Gateway, Model, environment, trace_of, until  # noqa: E402
 
-SNAFFLE, MODEL = [sys.argv[1], "gateway"], sys.argv[2]
+SNAFFLE, MODEL = [os.path.abspath(sys.argv[1]), "gateway"], os.path.abspath(sys.argv[2])
 KEY = "sk-" + "real-0123456789"
 SCRIPT = {"api_key": KEY, "any_model": True, "scenes": [
     {"when": {"user_has": "slow"}, "event_delay_ms": 30}]}

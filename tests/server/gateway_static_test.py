@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap  # noqa: E402
 from programs import Gateway, Model, environment, trace_of  # noqa: E402
 
-PROGRAM, MODEL = sys.argv[1], sys.argv[2]
+PROGRAM, MODEL = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SIZE_MAX = 6_000_000
 ANSWER = json.dumps({"id": "a", "object": "chat.completion", "created": 1, "model": "m", "choices": [
     {"index": 0, "message": {"role": "assistant", "content": "hi"}, "logprobs": None,

@@ -170,7 +170,7 @@ static int await_record(const struct hf_command *c, deadline_ms until, const str
     struct record record = {0};
     int64_t pause_ms = HF_POLL_FIRST_MS;
     for (;;) {
-        int r = read_record(c, until, cancel, &record, err);
+        int r = read_record(c, deadline_in_s(CALL_S), cancel, &record, err);
         if (record.is_there || (r < 0 && !hf_server_may_pass(r))) {
             return r < 0 ? r : 1;
         }

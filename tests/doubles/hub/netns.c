@@ -10,11 +10,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "tests/doubles/hub/hub.h"
 
 #define BACKLOG 256
+#define UP_MS 10000
 
 struct visit {
     pid_t pid;
@@ -44,11 +46,22 @@ static int make(const struct visit *v) {
     return TAKE_FD(fd);
 }
 
+/* A network just made has no loopback address until whoever made it says so. */
+static int make_when_up(const struct visit *v) {
+    deadline_ms until = deadline_in_ms(UP_MS);
+    int fd = make(v);
+    while (fd < 0 && errno == EADDRNOTAVAIL && !deadline_passed(until)) {
+        clock_sleep_ms(1);
+        fd = make(v);
+    }
+    return fd;
+}
+
 static void *go(void *arg) {
     struct visit *v = arg;
     AUTO_FREE char *path = mem_printf("/proc/%d/ns/net", (int)v->pid);
     AUTO_CLOSE int ns = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    v->fd = ns < 0 || setns(ns, CLONE_NEWNET) < 0 ? -1 : make(v);
+    v->fd = ns < 0 || setns(ns, CLONE_NEWNET) < 0 ? -1 : make_when_up(v);
     v->failed = v->fd < 0 ? errno : 0;
     return NULL;
 }
