@@ -155,9 +155,7 @@ class Side:
         self.process.stdin.close()
 
     def requests(self):
-        """The agent's, not the gateway's second sendings: a refusal may be of what it added."""
-        return [r for r in self.model.requests() if self.row.marker() in r["body"]
-                and (self.model is direct or '"return_token_ids":true' in r["body"])]
+        return [r for r in self.model.requests() if self.row.marker() in r["body"]]
 
     def kinds(self):
         """What it asked: with tools or without, and upon whose message."""
