@@ -299,6 +299,7 @@ static void plant_calls(struct rollout_factory *f, const char *session) {
     }
     assert_ok(journal_flush(f->journal, &err), &err);
     DIR *dir = opendir(f->journal_dir);
+    assert_non_null(dir);
     for (struct dirent *e; (e = readdir(dir));) {
         if (e->d_name[0] != '.') {
             free(path);
@@ -306,8 +307,8 @@ static void plant_calls(struct rollout_factory *f, const char *session) {
         }
     }
     closedir(dir);
-    AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);
-    struct stat st;
+    AUTO_CLOSE int fd = open(path ? path : "", O_WRONLY | O_CLOEXEC);
+    struct stat st = {0};
     assert_true(fd >= 0 && fstat(fd, &st) == 0);
     assert_int_equal(pwrite(fd, "#", 1, st.st_size - 1), 1);
 }
