@@ -47,6 +47,17 @@ static void add_row(struct made *m, unsigned byte, struct buf *ids) {
     m->n++;
 }
 
+/* The numbers and commas of a list, whose blanks may be the engine's own. */
+static bool is_list(struct sv got, struct sv want) {
+    size_t n = 0;
+    for (size_t i = 0; i < got.n; i++) {
+        if (got.p[i] != ' ' && (n == want.n || got.p[i] != want.p[n++])) {
+            return false;
+        }
+    }
+    return n == want.n;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct made m = {0};
     struct capture k = {0};
@@ -62,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         BUG_IF(!k.choices);
         size_t n;
         const struct buf *got = capture_ids(&k.choices[0], &n);
-        BUG_IF(n != m.n || !sv_eq(buf_sv(got), buf_sv(&m.ids)));
+        BUG_IF(n != m.n || !is_list(buf_sv(got), buf_sv(&m.ids)));
         BUG_IF(k.choices[0].n_rows != m.n || !sv_eq(buf_sv(&k.choices[0].logps), buf_sv(&m.logps)));
     }
     capture_deinit(&k);

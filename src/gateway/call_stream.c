@@ -121,14 +121,14 @@ int call_stream_end(struct call *c) {
     return send_on(c, last == '\n' || last == '\r' ? SV("\n") : SV("\n\n"));
 }
 
-/* Agents that see a stream break off without a word try again at once, for ever. */
+/* Agents that see a stream break off without a word try again at once, for ever. OpenCode waits
+ * between its tries after an error of this type, and gives up after one that it does not know. */
 void call_stream_error(struct call *c) {
     AUTO_BUF struct buf event = {0};
     int rc = buf_adds(&event, "data: {\"error\":{\"message\":");
     rc = rc < 0 ? rc : json_quote(sv_from(c->failure.msg), &event);
-    rc = rc < 0
-             ? rc
-             : buf_adds(&event, ",\"type\":\"upstream_error\",\"code\":\"upstream_abort\"}}\n\n");
+    rc = rc < 0 ? rc
+                : buf_adds(&event, ",\"type\":\"server_error\",\"code\":\"upstream_abort\"}}\n\n");
     if (rc == 0) {
         reply_send(c, buf_sv(&event));
     }

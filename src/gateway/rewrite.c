@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/json.h"
 #include "gateway/scan.h"
@@ -264,20 +265,56 @@ static int clamp(struct work *k, const struct request_field *f, struct sv *out, 
     return add_number(k->w, cap, out);
 }
 
-static int edit_max_tokens(struct work *k) {
-    static const enum request_name fields[] = {REQUEST_MAX_TOKENS, REQUEST_MAX_COMPLETION_TOKENS};
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < sizeof fields / sizeof *fields; i++) {
-        const struct request_field *f = &k->r->fields[fields[i]];
-        struct sv value;
-        bool clamped = false;
-        rc = f->kind ? clamp(k, f, &value, &clamped) : 0;
-        if (rc == 0 && clamped) {
-            rc = splice_replace(&k->w->splice, f->value, value);
-            (void)note(k, request_name_text(fields[i]).p, "changed", f->value, value);
+/* gpt-5 and the o-series refuse max_tokens, and most agents send it: the reference's rule. */
+static bool wants_completion_tokens(struct sv model_value) {
+    static const char *const families[] = {"gpt-5", "o1", "o3", "o4"};
+    struct sv model = text_inner(model_value);
+    size_t slash = sv_find(model, SV("/"));
+    model = slash == (size_t)-1 ? model : sv_cut(model, slash + 1);
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        size_t n = sv_from(families[i]).n;
+        if (model.n >= n && strncasecmp(model.p, families[i], n) == 0) {
+            return true;
         }
     }
+    return false;
+}
+
+static int edit_completion_tokens(struct work *k) {
+    const struct request_field *f = &k->r->fields[REQUEST_MAX_COMPLETION_TOKENS];
+    struct sv value;
+    bool clamped = false;
+    int rc = f->kind ? clamp(k, f, &value, &clamped) : 0;
+    if (rc == 0 && clamped) {
+        (void)note(k, "max_completion_tokens", "changed", f->value, value);
+        rc = splice_replace(&k->w->splice, f->value, value);
+    }
     return rc;
+}
+
+/* Under the name that the model takes; what stands there under that name already wins. */
+static int edit_max_tokens(struct work *k) {
+    const struct request_field *f = &k->r->fields[REQUEST_MAX_TOKENS];
+    bool moves = wants_completion_tokens(k->w->model);
+    struct sv value;
+    bool clamped = false;
+    if (!f->kind) {
+        return 0;
+    }
+    if (moves && k->r->fields[REQUEST_MAX_COMPLETION_TOKENS].kind) {
+        (void)note(k, "max_tokens", "dropped", f->value, (struct sv){0});
+        return splice_remove_member(&k->w->splice, k->r->text, f->member, f->ordinal > 0);
+    }
+    int rc = clamp(k, f, &value, &clamped);
+    if (rc == 0 && moves) {
+        struct sv key = {f->member.p, (size_t)(f->value.p - f->member.p)};
+        (void)note(k, "max_tokens", "dropped", f->value, (struct sv){0});
+        (void)note(k, "max_completion_tokens", "set", (struct sv){0}, value);
+        rc = splice_replace(&k->w->splice, key, SV("\"max_completion_tokens\":"));
+    } else if (rc == 0 && clamped) {
+        (void)note(k, "max_tokens", "changed", f->value, value);
+    }
+    return rc < 0 || !clamped ? rc : splice_replace(&k->w->splice, f->value, value);
 }
 
 static int edit_all(struct work *k) {
@@ -288,6 +325,7 @@ static int edit_all(struct work *k) {
     rc = rc < 0 ? rc : edit_sampling(k, &place);
     k->what = 0;
     rc = rc < 0 ? rc : edit_model(k, &place);
+    rc = rc < 0 ? rc : edit_completion_tokens(k);
     rc = rc < 0 ? rc : edit_max_tokens(k);
     return rc < 0 ? rc : edit_thinking(k, &place);
 }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What 'snaffle gateway probe' says of each engine: probe_test.py SNAFFLE SCRIPTED_MODEL. Speaks TAP."""
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap  # noqa: E402
 
-SNAFFLE, MODEL = sys.argv[1:3]
+SNAFFLE, MODEL = map(os.path.abspath, sys.argv[1:3])
 CALL = {"tool_calls": [{"name": "get_time", "arguments": {"city": "Paris"}}]}
 SCENES = {"scenes": [{"when": {"tools": True}, "reply": CALL}, {"reply": {"text": "red, fox"}}]}
 

@@ -102,7 +102,7 @@ static void usage_is_asked_for_in_streams_only(void **state) {
     }
 }
 
-static void the_cap_clamps_max_tokens_and_nothing_else_touches_it(void **state) {
+static void max_tokens_is_clamped_and_named_as_its_model_takes_it(void **state) {
     static const struct row rows[] = {
         {"{\"max_tokens\":100}", "{\"max_tokens\":50}", OF(.max_tokens_cap = 50)},
         {"{\"max_tokens\":50}", NULL, OF(.max_tokens_cap = 50)},
@@ -113,9 +113,15 @@ static void the_cap_clamps_max_tokens_and_nothing_else_touches_it(void **state) 
         {"{\"max_tokens\":null}", NULL, OF(.max_tokens_cap = 50)},
         {"{\"max_completion_tokens\": 64,\"max_tokens\":70}",
          "{\"max_completion_tokens\": 50,\"max_tokens\":50}", OF(.max_tokens_cap = 50)},
-        /* A model may refuse it: that is between the agent and the model. */
-        {"{\"model\":\"gpt-5-mini\",\"max_tokens\":100}", NULL, OF(), ENGINE_OPENAI},
-        {"{\"model\":\"o3\",\"max_tokens\":9,\"max_completion_tokens\":7}", NULL, OF()},
+        {"{\"model\":\"gpt-5-mini\",\"max_tokens\" : 100,\"x\":1}",
+         "{\"model\":\"gpt-5-mini\",\"max_completion_tokens\":100,\"x\":1}", OF(), ENGINE_OPENAI},
+        {"{\"model\":\"openai/O3\",\"max_tokens\":100}",
+         "{\"model\":\"openai/O3\",\"max_completion_tokens\":50}", OF(.max_tokens_cap = 50)},
+        {"{\"model\":\"o1\",\"max_tokens\":100,\"max_completion_tokens\":7}",
+         "{\"model\":\"o1\",\"max_completion_tokens\":7}", OF()},
+        {"{\"max_tokens\":100, \"max_completion_tokens\":7,\"model\":\"o4-mini\"}",
+         "{\"max_completion_tokens\":7,\"model\":\"o4-mini\"}", OF()},
+        {"{\"model\":\"gpt-4.1\",\"max_tokens\":100}", NULL, OF(), ENGINE_OPENAI},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -205,7 +211,8 @@ static void each_edit_is_recorded(void **state) {
         "{\"field\":\"logprobs\",\"action\":\"changed\",\"from\":false,\"to\":true},"
         "{\"field\":\"top_logprobs\",\"action\":\"set\",\"to\":5},"
         "{\"field\":\"model\",\"action\":\"changed\",\"from\":\"m\",\"to\":\"o3\"},"
-        "{\"field\":\"max_tokens\",\"action\":\"changed\",\"from\":10,\"to\":8}");
+        "{\"field\":\"max_tokens\",\"action\":\"dropped\",\"from\":10},"
+        "{\"field\":\"max_completion_tokens\",\"action\":\"set\",\"to\":8}");
     assert_int_equal(request_put_sampling(&r, &sampling), 0);
     assert_string_equal(buf_cstr(&sampling),
                         "{\"temperature\":0.70,\"stop\":[\"a\"],\"max_tokens\":10}");
@@ -318,7 +325,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(capture_fields_are_added_behind_what_is_there),
         cmocka_unit_test(usage_is_asked_for_in_streams_only),
-        cmocka_unit_test(the_cap_clamps_max_tokens_and_nothing_else_touches_it),
+        cmocka_unit_test(max_tokens_is_clamped_and_named_as_its_model_takes_it),
         cmocka_unit_test(thinking_is_switched_off_where_nothing_is_said),
         cmocka_unit_test(sampling_is_made_neutral_where_ids_are_captured),
         cmocka_unit_test(the_model_is_overridden),
