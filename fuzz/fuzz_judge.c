@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/json.h"
+#include "base/mem.h"
 #include "train/judge.h"
 #include "train/tokens.h"
 
@@ -25,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                  &call.per_token_logps,
                                  &call.logprobs,
                                  &call.usage};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(values); i++) {
         *values[i] = next(&rest);
     }
     AUTO_JSON json_t *intent = json_object();

@@ -12,7 +12,7 @@
 #include <openssl/types.h>
 #undef ERR_STATE
 
-#include "base/err.h"
+#include "../src/base/err.h" /* Not every file is compiled with src among its folders. */
 
 #define err_set(err, code, ...) ((void)(err_set)((err), (code), __VA_ARGS__), (code))
 #define err_sys(err, code, errnum, ...)                                                            \

@@ -143,6 +143,7 @@ int endpoint_set_new(struct endpoints *t, const char *const *urls, struct endpoi
     if (n == 0 || n > ENDPOINT_SET_MAX) {
         return err_set(err, ERR_INPUT, "want 1 to %u upstreams, got %zu", ENDPOINT_SET_MAX, n);
     }
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): a list of pointers. */
     struct endpoint_set *s = calloc(1, sizeof *s + n * sizeof(struct endpoint *));
     if (!s) {
         return err_set(err, ERR_NOMEM, "out of memory");
