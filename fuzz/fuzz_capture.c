@@ -47,9 +47,13 @@ static void add_row(struct made *m, unsigned byte, struct buf *ids) {
     m->n++;
 }
 
-/* The numbers and commas of a list, whose blanks may be the engine's own. */
+/* A whole list of these numbers, whose blanks may be the engine's own. */
 static bool is_list(struct sv got, struct sv want) {
     size_t n = 0;
+    if (got.n < 2 || got.p[0] != '[' || got.p[got.n - 1] != ']') {
+        return false;
+    }
+    got = (struct sv){got.p + 1, got.n - 2};
     for (size_t i = 0; i < got.n; i++) {
         if (got.p[i] != ' ' && (n == want.n || got.p[i] != want.p[n++])) {
             return false;
@@ -74,7 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t n;
         const struct buf *got = capture_ids(&k.choices[0], &n);
         BUG_IF(n != m.n || !is_list(buf_sv(got), buf_sv(&m.ids)));
-        BUG_IF(k.choices[0].n_rows != m.n || !sv_eq(buf_sv(&k.choices[0].logps), buf_sv(&m.logps)));
+        BUG_IF(k.choices[0].n_rows != m.n ||
+               !is_list(buf_sv(&k.choices[0].logps), buf_sv(&m.logps)));
     }
     capture_deinit(&k);
     buf_deinit(&m.chunk);
