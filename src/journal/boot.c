@@ -10,42 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
+#include "base/host.h"
 #include "base/mem.h"
 
-#define HOST_MAX 40        /* Of a host's name; the rest is told apart by process and time. */
 #define JOURNALS_MAX 10000 /* Of one process under one folder; more is a loop gone wild. */
-
-static void host_name(char out[HOST_MAX + 1]) {
-    char host[256] = "";
-    if (gethostname(host, sizeof host - 1) < 0 || !host[0]) {
-        memcpy(host, "host", 5);
-    }
-    size_t n = 0;
-    for (; n < HOST_MAX && host[n]; n++) {
-        char c = host[n];
-        c = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-        out[n] = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : '-';
-    }
-    out[n] = '\0';
-}
-
-/* When this process began, in ticks since the machine did: with the pid, unique on a host. */
-static unsigned long long process_start(void) {
-    AUTO_BUF struct buf stat = {0};
-    if (file_read("/proc/self/stat", 65536, &stat, NULL) == 0) {
-        /* Field 22; the second, a name in parentheses, may hold blanks. */
-        const char *p = strrchr(buf_cstr(&stat), ')');
-        for (int field = 2; p && field < 22; field++) {
-            p = strchr(p + 1, ' ');
-        }
-        if (p) {
-            return strtoull(p + 1, NULL, 10);
-        }
-    }
-    return (unsigned long long)clock_ms();
-}
 
 static int take(struct boot *b, struct err *err) {
     b->fd = open(b->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -66,13 +35,14 @@ int boot_make(const char *dir, struct boot *out, struct err *err) {
     if (r < 0) {
         return r;
     }
-    char host[HOST_MAX + 1];
-    host_name(host);
-    unsigned long long start = process_start();
+    char host[HOST_LABEL_MAX + 1];
+    char process[HOST_PROCESS_MAX + 1];
+    host_label(host);
+    host_process(process);
     struct boot b = {.fd = -1};
     for (int i = 1; i <= JOURNALS_MAX; i++) {
-        int n = i == 1 ? snprintf(b.name, sizeof b.name, "%s-%d-%llu", host, getpid(), start)
-                       : snprintf(b.name, sizeof b.name, "%s-%d-%llu-%d", host, getpid(), start, i);
+        int n = i == 1 ? snprintf(b.name, sizeof b.name, "%s-%s", host, process)
+                       : snprintf(b.name, sizeof b.name, "%s-%s-%d", host, process, i);
         free(b.path);
         b.path = n < 0 ? NULL : file_join(dir, b.name);
         if (!b.path) {

@@ -20,9 +20,9 @@
  * | "drop": true | the connection is reset, nothing was done |
  * | "drop_answer": true | it is done, and the connection is reset in place of the answer |
  * | "cut_after": N | the answer is cut after N bytes (proxy) |
- * | "delay_ms": N | first waits |
- * | "job": "vanish", "die", "never_start", "hide_url", "no_answer" | what becomes of the job that
- * create makes, or (vanish, die) of the job behind the proxy |
+ * | "delay_ms": N | first waits (api) |
+ * | "job": "vanish", "die", "never_start", "hide_url" | what becomes of the job that
+ * create makes, or (vanish) of the job behind the proxy |
  */
 /* A borrowed rule, or NULL. */
 const json_t *fault_take(json_t *rules, const char *face, struct sv method, struct sv path);
