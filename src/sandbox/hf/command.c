@@ -64,7 +64,6 @@ static void add_command(struct protocol_out *o, const struct hf *s,
     add_words(o, PROTOCOL_ENV, what->env);
     protocol_add_u64(o, PROTOCOL_CLEAN, what->clean);
     protocol_add_u64(o, PROTOCOL_TIMEOUT_MS, (uint64_t)(timeout_s * 1000));
-    protocol_add_u64(o, PROTOCOL_USER, s->user);
     add_path(o, PROTOCOL_CWD, hf_path(s, what->cwd ? what->cwd : "."));
 }
 

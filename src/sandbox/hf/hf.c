@@ -128,9 +128,6 @@ static int furnish(struct hf *s, const struct sandbox_spec *spec, deadline_ms un
     if (r == 0) {
         r = run_shell(s, "mkdir -p \"$0\"", s->home, until, cancel, err);
     }
-    if (r == 0 && s->user) {
-        r = run_shell(s, "chown 1000:1000 \"$0\"", s->home, until, cancel, err);
-    }
     return r < 0 ? r : hf_mounts_place(s, spec, until, cancel, err);
 }
 
@@ -273,14 +270,12 @@ static void free_sandbox(struct sandbox *b) {
 /* --- what holds --- */
 
 static json_t *isolation(const struct sandbox *b) {
-    const struct hf *s = (const struct hf *)b;
+    (void)b;
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "network",
                      "not_enforced: a sandbox of the Hub has the whole network", "memory",
                      "enforced: by the flavor", "disk", "enforced: by the flavor", "processes",
-                     "not_enforced: the flavor sets none", "user",
-                     s->user ? "enforced: no way back to root" : "shared: commands run as root",
-                     "kill_all",
-                     s->user ? "enforced: by a process of root's" : "enforced: by a fresh program");
+                     "not_enforced: the flavor sets none", "user", "shared: commands run as root",
+                     "kill_all", "enforced: by a fresh program");
 }
 
 /* The flavor's limits end the whole job; nothing tells of one that was nearly hit. */

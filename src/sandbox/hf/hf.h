@@ -15,7 +15,6 @@
 #define HF_IMAGE_DEFAULT "python:3.12"
 #define HF_FLAVOR_DEFAULT "cpu-basic"
 #define HF_START_S_DEFAULT 120.0 /* As the official client: pulling an image takes a minute. */
-#define HF_AGENT_UID 1000        /* The first person's on most systems: tools take it for one. */
 
 #define HF_POLL_FIRST_MS 20
 #define HF_POLL_MAX_MS 1000
@@ -30,7 +29,6 @@ struct hf {
     char *dir;   /* Of ours inside: the guest, and a folder for each command. */
     char *guest; /* Its path inside. */
     char *home;
-    uint32_t user; /* Of commands; 0: root. */
     atomic_uint next;
     atomic_uint clears; /* Counts kill_all: it ends also who keeps the records. */
     atomic_uint lives;  /* Counts restarts: a job of an earlier life is lost. */
