@@ -4,21 +4,24 @@
 #include <openssl/sha.h>
 #include <string.h>
 
-static unsigned find(const struct breaker *b, struct sv body, unsigned char *digest) {
+struct breaker_key breaker_key_of(const struct breaker *b, struct sv body) {
+    struct breaker_key key = {.is_set = b->failures_max > 0};
+    if (key.is_set) {
+        SHA256((const unsigned char *)body.p, body.n, key.digest);
+    }
+    return key;
+}
+
+static unsigned find(const struct breaker *b, const struct breaker_key *key) {
     unsigned i = 0;
-    SHA256((const unsigned char *)body.p, body.n, digest);
-    while (i < b->n && memcmp(b->bodies[i].digest, digest, BREAKER_DIGEST_BYTES) != 0) {
+    while (i < b->n && memcmp(b->bodies[i].key.digest, key->digest, BREAKER_DIGEST_BYTES) != 0) {
         i++;
     }
     return i;
 }
 
-bool breaker_is_open(const struct breaker *b, struct sv body, int64_t now_ms) {
-    unsigned char digest[BREAKER_DIGEST_BYTES];
-    if (b->n == 0) {
-        return false;
-    }
-    unsigned i = find(b, body, digest);
+bool breaker_is_open(const struct breaker *b, const struct breaker_key *key, int64_t now_ms) {
+    unsigned i = key->is_set ? find(b, key) : b->n;
     return i < b->n && b->bodies[i].failures > b->failures_max &&
            now_ms - b->bodies[i].since_ms <= b->within_ms;
 }
@@ -37,12 +40,11 @@ static unsigned make_room(struct breaker *b) {
     return oldest;
 }
 
-void breaker_note(struct breaker *b, struct sv body, bool failed, int64_t now_ms) {
-    unsigned char digest[BREAKER_DIGEST_BYTES];
-    if (b->failures_max == 0 || (!failed && b->n == 0)) {
+void breaker_note(struct breaker *b, const struct breaker_key *key, bool failed, int64_t now_ms) {
+    if (!key->is_set) {
         return;
     }
-    unsigned i = find(b, body, digest);
+    unsigned i = find(b, key);
     if (!failed) {
         if (i < b->n) {
             b->bodies[i] = b->bodies[--b->n];
@@ -52,8 +54,7 @@ void breaker_note(struct breaker *b, struct sv body, bool failed, int64_t now_ms
     bool known = i < b->n && now_ms - b->bodies[i].since_ms <= b->within_ms;
     if (!known) {
         i = i < b->n ? i : make_room(b);
-        b->bodies[i] = (struct breaker_body){.since_ms = now_ms};
-        memcpy(b->bodies[i].digest, digest, sizeof digest);
+        b->bodies[i] = (struct breaker_body){.key = *key, .since_ms = now_ms};
     }
     b->bodies[i].failures++;
 }

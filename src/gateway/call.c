@@ -243,7 +243,7 @@ static void keep_text(struct call *c, const struct request *request, struct buf 
 
 /* What the request says, or false: it was answered with an error. */
 static bool read_request(struct gateway_session *s, struct exchange *x, struct request *request,
-                         struct buf *plain, bool *readable) {
+                         struct buf *plain, bool *readable, struct breaker_key *key) {
     static const struct sv invalid = {"{\"error\":\"invalid json body\"}", 29};
     struct err e = {0};
     int rc = decode_body(x, plain, &request->text, &e);
@@ -252,7 +252,7 @@ static bool read_request(struct gateway_session *s, struct exchange *x, struct r
         exchange_reply(x, 400, SV("application/json"), invalid);
         return false;
     }
-    if (rc >= 0 && session_is_broken(s, request->text)) {
+    if (rc >= 0 && session_is_broken(s, request->text, key)) {
         rc = err_set(&e, ERR_INPUT,
                      "the same request failed again and again, so it was not sent on: "
                      "change it, or wait");
@@ -279,17 +279,19 @@ static void begin(struct call *c, bool readable) {
 void call_begin(struct worker *w, struct gateway_session *s, struct exchange *x) {
     AUTO_BUF struct buf plain = {0};
     struct request request = {0};
+    struct breaker_key key;
     bool readable;
     if (is_refused(w, x)) {
         return;
     }
-    if (!read_request(s, x, &request, &plain, &readable)) {
+    if (!read_request(s, x, &request, &plain, &readable, &key)) {
         w->stats.refused++;
         return;
     }
     struct call *c = new_call(w, s, x);
     if (c) {
         keep_text(c, &request, &plain);
+        c->body_key = key;
         begin(c, readable);
     }
 }

@@ -75,8 +75,10 @@ struct call {
     unsigned withdrawn;            /* enum ask: what it is not asked for. */
     enum capture_level level;      /* At most. */
     unsigned resends;
-    int refused_status; /* What the engine said to what was asked before. */
-    unsigned n_choices; /* That were asked for. */
+    int refused_status;          /* What the engine said to what was asked before. */
+    struct breaker_key body_key; /* Of what it says; zero: nobody looks for loops. */
+    bool body_noted;             /* How it ended was told to the session. */
+    unsigned n_choices;          /* That were asked for. */
 
     /* The answer. */
     enum call_mode mode;
@@ -188,7 +190,9 @@ void reply_end(struct call *c);
 void reply_cut(struct call *c);
 void reply_error(struct call *c, const struct err *err);
 
-/* call_end.c: goes on with whatever can be done now; the call may be gone after. */
+/* call_end.c: tells the loop breaker, once, how the body fared. */
+void call_note_body(struct call *c, bool failed);
+/* Goes on with whatever can be done now; the call may be gone after. */
 void call_advance(struct call *c);
 void call_fail(struct call *c, enum call_end end, const struct err *err);
 

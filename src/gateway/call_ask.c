@@ -135,7 +135,7 @@ static void on_head(void *arg, const struct http1_head *head) {
         return;
     }
     call_learn_from_success(c);
-    if (c->mode == MODE_STREAM && !session_breaks_loops(c->session)) {
+    if (c->mode == MODE_STREAM) {
         drop_request(c);
     }
     if (c->mode == MODE_PASS) {

@@ -248,21 +248,27 @@ static bool ended_without_reason(const struct call *c) {
     return c->mode == MODE_STREAM && c->capture.n_finished == 0;
 }
 
+void call_note_body(struct call *c, bool failed) {
+    if (!c->body_noted) {
+        c->body_noted = true;
+        session_note_body(c->session, &c->body_key, failed);
+    }
+}
+
 /* Before the agent sees the end: who waits for that reads the session's counts after it. */
 static void tell_session(struct call *c) {
     struct gateway_session *s = c->session;
-    bool engine_failed = c->end == END_UPSTREAM_ABORT || c->end == END_ERROR ||
-                         (c->status >= 502 && c->status <= 504);
+    bool is_down = c->status >= 502 && c->status <= 504;
+    bool engine_failed = c->end == END_UPSTREAM_ABORT || c->end == END_ERROR || is_down;
     if (c->is_models) {
         return;
     }
     session_note_end(s, capture_completion_tokens(&c->capture));
-    if (c->end != END_CLIENT_ABORT && !c->journal_failed) {
+    /* Who leaves tells nothing of the engine, unless it had failed by then. */
+    bool is_told = c->end != END_CLIENT_ABORT || (is_down && c->answer_started);
+    if (is_told && !c->journal_failed) {
         session_note_answer(s, !engine_failed);
-        if (c->x && c->agent_text.n > 0) { /* It holds the body, unless it was dropped. */
-            bool failed = engine_failed || c->status >= 400 || ended_without_reason(c);
-            session_note_body(s, c->agent_text, failed);
-        }
+        call_note_body(c, engine_failed || c->status >= 400 || ended_without_reason(c));
     }
 }
 

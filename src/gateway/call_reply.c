@@ -31,6 +31,9 @@ void reply_start(struct call *c, bool has_length, uint64_t length) {
     if (!has_length && exchange_head(c->x)->minor == 0) {
         framing = HTTP1_UNTIL_CLOSE;
     }
+    if (c->status >= 400) { /* An agent may leave, or ask again, at the sight of it. */
+        call_note_body(c, /* failed= */ true);
+    }
     c->answer_started = true;
     c->agent_chunked = framing == HTTP1_CHUNKED && !has_no_body(c);
     c->agent_until_close = framing == HTTP1_UNTIL_CLOSE;

@@ -136,24 +136,24 @@ uint64_t session_next_call(struct gateway_session *s) {
 
 /* --- what became of calls --- */
 
-bool session_is_broken(struct gateway_session *s, struct sv body) {
+bool session_is_broken(struct gateway_session *s, struct sv body, struct breaker_key *key) {
+    *key = breaker_key_of(&s->breaker, body);
+    if (!key->is_set) {
+        return false;
+    }
     pthread_mutex_lock(&s->lock);
-    bool broken = breaker_is_open(&s->breaker, body, clock_ms());
+    bool broken = breaker_is_open(&s->breaker, key, clock_ms());
     s->stats.loop_refusals += broken;
     pthread_mutex_unlock(&s->lock);
     return broken;
 }
 
-bool session_breaks_loops(struct gateway_session *s) {
+void session_note_body(struct gateway_session *s, const struct breaker_key *key, bool failed) {
+    if (!key->is_set) {
+        return;
+    }
     pthread_mutex_lock(&s->lock);
-    bool breaks = s->breaker.failures_max > 0;
-    pthread_mutex_unlock(&s->lock);
-    return breaks;
-}
-
-void session_note_body(struct gateway_session *s, struct sv body, bool failed) {
-    pthread_mutex_lock(&s->lock);
-    breaker_note(&s->breaker, body, failed, clock_ms());
+    breaker_note(&s->breaker, key, failed, clock_ms());
     pthread_mutex_unlock(&s->lock);
 }
 

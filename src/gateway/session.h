@@ -108,10 +108,9 @@ bool session_switch(struct gateway_session *s, struct session_use *use);
 
 uint64_t session_next_call(struct gateway_session *s);
 
-/* The body failed as often as it may: it is refused, and counted. */
-bool session_is_broken(struct gateway_session *s, struct sv body);
-bool session_breaks_loops(struct gateway_session *s);
-void session_note_body(struct gateway_session *s, struct sv body, bool failed);
+/* The body failed as often as it may: it is refused, and counted. Gives its key, to be noted by. */
+bool session_is_broken(struct gateway_session *s, struct sv body, struct breaker_key *key);
+void session_note_body(struct gateway_session *s, const struct breaker_key *key, bool failed);
 
 void session_note_capture_fault(struct gateway_session *s);
 

@@ -28,6 +28,7 @@ for body in json.load(open("bodies.json")):
             answer.read()
             print(answer.status)
     except urllib.error.HTTPError as error:
+        error.read()  # Who leaves before the end is another case.
         print(error.code)
     except (OSError, http.client.HTTPException) as error:
         print("broken off")

@@ -167,6 +167,52 @@ static void answers_without_a_reason_for_their_end_are_a_loop_too(void **state) 
     fixture_close(&f);
 }
 
+/* The rest of the body comes once the agent is gone. */
+static void answer_busy_in_parts(struct engine_request *r, void *arg) {
+    (void)arg;
+    engine_puts(r, "HTTP/1.1 503 Busy\r\nContent-Length: 16\r\n\r\n{\"error\":");
+    (void)engine_peer_left(r, 5000);
+    engine_puts(r, "\"busy\"}");
+    r->close = true;
+}
+
+/* Calls are counted once their records are written. */
+static void await_ends(const struct fixture *f, uint64_t calls,
+                       struct gateway_session_stats *stats) {
+    deadline_ms until = deadline_in_s(5);
+    gateway_session_stats(f->session, stats);
+    while (stats->calls_ended < calls && !deadline_passed(until)) {
+        clock_sleep_ms(1);
+        gateway_session_stats(f->session, stats);
+    }
+    assert_int_equal(stats->calls_ended, calls);
+}
+
+static void a_failure_counts_though_the_agent_leaves_at_the_sight_of_it(void **state) {
+    struct gateway_session_stats stats;
+    struct fixture f;
+    (void)state;
+    fixture_open(&f, answer_busy_in_parts, NULL, breaking);
+    for (int i = 0; i < 3; i++) {
+        struct agent a = agent_connect_tcp(f.port);
+        agent_post(&a, "/v1/chat/completions", gateway_session_token(f.session), SV(REQUEST));
+        struct answer seen = agent_read_until(&a, "{");
+        agent_close(&a);
+        assert_int_equal(seen.status, 503);
+        answer_deinit(&seen);
+    }
+    call(&f, 400);
+    assert_int_equal(engine_requests(f.engine), 3);
+    fixture_await_result(&f, 3);
+    struct recorded r = fixture_read(&f, 3);
+    assert_string_equal(text_of(r.result, "end"), "client_abort");
+    recorded_deinit(&r);
+    await_ends(&f, 3, &stats);
+    assert_int_equal(stats.failed_calls, 3);
+    assert_int_equal(stats.loop_refusals, 1);
+    fixture_close(&f);
+}
+
 /* Nothing is broken while answers are good, however often they are asked for. */
 static void equal_bodies_that_are_answered_are_samples_and_no_loop(void **state) {
     struct fixture f;
@@ -189,6 +235,7 @@ int main(void) {
         cmocka_unit_test(a_loop_is_broken_only_when_asked_for),
         cmocka_unit_test(a_policy_that_changes_under_a_call_is_told),
         cmocka_unit_test(answers_without_a_reason_for_their_end_are_a_loop_too),
+        cmocka_unit_test(a_failure_counts_though_the_agent_leaves_at_the_sight_of_it),
         cmocka_unit_test(equal_bodies_that_are_answered_are_samples_and_no_loop),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
