@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_SERVER_TOOL_TOOL_H
+#define SNAFFLE_SERVER_TOOL_TOOL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/sv.h"
+#include "net/loop.h"
+#include "rollout/catalog.h"
+#include "rollout/factory.h"
+
+/*
+ * run_rollout: the one tool that every face of the server offers. A box takes calls, does some of
+ * them at once, each on a thread of its own, and lets others wait in their order. Whoever calls
+ * lives on a loop and is told there.
+ *
+ *     tool_box_new(&options, &box, err);
+ *     tool_call_start(box, arguments, &(struct tool_watch){loop, on_progress, on_done, me}, &call,
+ *                     err);
+ *     ... on_progress again and again, on_done once ...
+ *     tool_box_free(box);
+ */
+struct tool_box;
+struct tool_call;
+
+#define TOOL_NAME "run_rollout"
+#define TOOL_CONCURRENT_DEFAULT 4
+#define TOOL_WAITING_MAX 64 /* Calls that wait; a further one is told at once that it is busy. */
+/* Of a whole answer, in which the result stands twice as an escaped string: under the 100 MB that
+ * the reference's clients take as one message. */
+#define TOOL_ANSWER_MAX (64u << 20)
+
+/* What the operator set. Strings, lists and objects are kept until tool_box_free. */
+struct tool_options {
+    /* What each rollout has that its call does not say otherwise. `config`, `mode` and `key_name`
+     * are the calls' own; a call's backend has to be this one, or one of `allow`. */
+    const struct rollout_options *rollout;
+    const json_t *config; /* The agent's configuration that calls are laid over; or NULL. */
+    struct endpoint_args endpoint; /* Of calls that name none; all NULL: they must. */
+    const struct task *task;  /* Its network and limits stand in for those of calls; or NULL. */
+    const char *const *allow; /* NULL-ended: "upstream=GLOB", "network=full", "backend=NAME",
+                                 "image=GLOB"; NULL: none. */
+    bool is_public;           /* Others than this machine's programs may call. */
+    unsigned concurrent_max;  /* Rollouts at once; 0: 4. */
+};
+
+/* ERR_INPUT for a rule that is none. The store, the journal and the gateway open with the first
+ * rollout. */
+int tool_box_new(const struct tool_options *o, struct tool_box **out, struct err *err) CHECK_RESULT;
+/* Every call has ended. Accepts NULL. */
+void tool_box_free(struct tool_box *b);
+
+/* For the end of a server, any thread: calls that come later fail; those that wait or run are
+ * cancelled, and collected or (with `hard`) only torn down. */
+void tool_box_refuse(struct tool_box *b);
+void tool_box_cancel(struct tool_box *b, bool hard);
+unsigned tool_box_calls(struct tool_box *b); /* That have not ended: on_done is still to come. */
+
+/* What the tool is, to tell a client. The caller owns them; NULL: no memory. */
+json_t *tool_description(const struct tool_box *b);  /* a string */
+json_t *tool_input_schema(const struct tool_box *b); /* an object */
+
+/* Something happened, or a second went by (`tick`). Valid during the callback. */
+struct tool_progress {
+    const char *phase; /* "waiting", else as in result.json: "create", "agent" ... */
+    const char *text;  /* One line: "waiting: 3 before this one", "setup [2/3]". */
+    bool tick;
+    double elapsed_s; /* Since the rollout began, or since it waits. */
+    uint64_t calls;   /* Model calls so far, and the tokens they gave. */
+    uint64_t completion_tokens;
+};
+
+enum tool_outcome {
+    TOOL_DONE,      /* A rollout took place; how it went stands in its result. */
+    TOOL_INVALID,   /* The arguments are wrong, or not allowed here. */
+    TOOL_FAILED,    /* Nothing was begun, for another reason: "busy: ...". */
+    TOOL_CANCELLED, /* Before anything was begun. */
+};
+
+/* Valid during the callback. */
+struct tool_result {
+    enum tool_outcome outcome;
+    struct sv text; /* TOOL_DONE: the RolloutResult, JSON on one line. Else one line for people. */
+    struct sv quoted; /* The same text as a JSON string, with its quotes. */
+    /* Of TOOL_DONE: */
+    const char *task_id;
+    const char *sandbox_id;
+    bool has_reward;
+    double reward;
+};
+
+/* Called on the loop's thread. `arg` has to live until on_done. */
+struct tool_watch {
+    struct loop *loop;
+    void (*on_progress)(void *arg, const struct tool_progress *p); /* NULL: not told. */
+    void (*on_done)(void *arg, const struct tool_result *r); /* Once, and last: the call is gone. */
+    void *arg;
+};
+
+/* Loop thread; on_done never comes from inside the call. Borrows `arguments` (NULL: none). An error
+ * is want of memory or of a thread: on_done does not come. */
+int tool_call_start(struct tool_box *b, const json_t *arguments, const struct tool_watch *w,
+                    struct tool_call **out, struct err *err) CHECK_RESULT;
+
+/* Loop thread, before on_done, which comes soon: a call that waits loses its place, one that runs
+ * is stopped, collected and torn down. May be called again. */
+void tool_call_cancel(struct tool_call *c);
+
+#endif
