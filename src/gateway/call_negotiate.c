@@ -59,14 +59,10 @@ bool call_asks_again(struct call *c) {
     return true;
 }
 
-static void withdraw(struct call *c, unsigned what) {
-    known_withdraw(known_of(c), c->rewrite.model, request_is_stream(&c->request),
-                   request_has_tools(&c->request), what, clock_ms());
-}
-
 void call_learn_from_success(struct call *c) {
     if (c->resends > 0 && c->status < 300) {
-        withdraw(c, c->withdrawn);
+        known_withdraw(known_of(c), c->rewrite.model, request_is_stream(&c->request),
+                       request_has_tools(&c->request), c->withdrawn, clock_ms());
     }
 }
 
@@ -81,19 +77,25 @@ static bool ought_to_have_ids(const struct call *c, const struct capture_choice 
            !call_hides_reasoning(c);
 }
 
+/* Asked for, and passed over in silence: worth another way, if there is one. */
+static bool has_another_way(const struct call *c, unsigned ids) {
+    const struct profile_rung *next =
+        profile_rung(known_profile(known_of(c)), c->level, request_is_stream(&c->request),
+                     request_has_tools(&c->request), c->withdrawn | ids);
+    return profile_asks(next) & ASK_ANY_IDS;
+}
+
 void call_learn_from_answer(struct call *c) {
     known_learn_engine(known_of(c), c->capture.engine);
     const struct capture_choice *choice = c->capture.n_choices > 0 ? &c->capture.choices[0] : NULL;
     unsigned ids = c->rewrite.ours & ASK_ANY_IDS;
     size_t n = 0;
-    if (!choice || !ids || (capture_ids(choice, &n), n > 0) || !ought_to_have_ids(c, choice)) {
+    if (!choice || !ids) {
         return;
     }
-    /* Asked for, and passed over in silence: worth another way, if there is one. */
-    const struct profile_rung *next =
-        profile_rung(known_profile(known_of(c)), c->level, request_is_stream(&c->request),
-                     request_has_tools(&c->request), c->withdrawn | ids);
-    if (profile_asks(next) & ASK_ANY_IDS) {
-        withdraw(c, ids);
+    (void)capture_ids(choice, &n);
+    if (n > 0 || (ought_to_have_ids(c, choice) && has_another_way(c, ids))) {
+        known_note_ids(known_of(c), c->rewrite.model, request_is_stream(&c->request),
+                       request_has_tools(&c->request), ids, n > 0, clock_ms());
     }
 }

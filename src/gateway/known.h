@@ -20,13 +20,29 @@
 #define KNOWN_MS (3600 * 1000)
 /* An engine serves a handful of models (a router's many are used a few at a time), times four. */
 #define KNOWN_MAX 64u
+/* So many answers in a row without the ids that were asked for, before another way is taken: one
+ * may be an engine's mishap, and other ways give less. */
+#define KNOWN_SILENT_MAX 3u
+/* Then the better way is tried again after a minute, since each turn until then may lack what only
+ * that way gives; and each time that it is in vain costs a turn its ids, so the time doubles, up to
+ * KNOWN_MS. */
+#define KNOWN_SILENT_MS (60 * 1000)
+
+/* A way to ask for ids that is passed over in silence. */
+struct known_silence {
+    unsigned what;     /* enum ask; 0: all came. */
+    unsigned in_a_row; /* From KNOWN_SILENT_MAX it is confirmed. */
+    int64_t for_ms;    /* Not asked for so long, the next time that it is confirmed. */
+    int64_t until_ms;
+};
 
 struct known_entry {
     char *model; /* JSON value as sent. */
     bool stream;
     bool tools;
-    unsigned withdrawn; /* enum ask */
+    unsigned withdrawn; /* enum ask: refused by name. */
     int64_t until_ms;
+    struct known_silence silence;
 };
 
 struct known {
@@ -49,5 +65,8 @@ unsigned known_withdrawn(struct known *k, struct sv model, bool stream, bool too
 /* Adds to it, for KNOWN_MS from now. */
 void known_withdraw(struct known *k, struct sv model, bool stream, bool tools, unsigned what,
                     int64_t now_ms);
+/* Ids were asked for by `what` (enum ask), and came, or did not though the answer was good. */
+void known_note_ids(struct known *k, struct sv model, bool stream, bool tools, unsigned what,
+                    bool came, int64_t now_ms);
 
 #endif

@@ -200,6 +200,53 @@ static void a_refused_field_is_left_out_and_not_asked_for_again(void **state) {
     seen_deinit(&s);
 }
 
+/* As vLLM: lists of ids, but for some answers, which lack them without a word. */
+#define LISTS                                                                                      \
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"token_ids\":[7],"            \
+    "\"finish_reason\":\"stop\"}],\"prompt_token_ids\":[1,2]}\n\ndata: [DONE]\n\n"
+
+struct forgetful {
+    struct seen seen;
+    unsigned long forgets; /* One bit an answer, from the first. */
+};
+
+static void answer_forgetfully(struct engine_request *r, void *arg) {
+    struct forgetful *f = arg;
+    note(&f->seen, r);
+    engine_sse(r, f->forgets & 1ul << (r->number - 1) ? GOOD : LISTS);
+}
+
+static void lists_of_ids_are_asked_for_until_they_are_missing_again_and_again(void **state) {
+    static const struct {
+        unsigned long forgets;
+        bool changes;
+    } runs[] = {
+        {0x1, false},
+        {0x1b, false}, /* Two in a row, and two. */
+        {0x7, true},
+        {0x1c, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct forgetful engine = {.forgets = runs[i].forgets};
+        struct fixture f;
+        fixture_open(&f, answer_forgetfully, &engine, NULL);
+        for (int n = 0; n < 6; n++) {
+            call_once(&f, 200);
+        }
+        assert_int_equal(engine_requests(f.engine), 6);
+        bool asks_lists = strstr(buf_cstr(&engine.seen.bodies[5]), "\"return_token_ids\":true");
+        bool asks_strings = strstr(buf_cstr(&engine.seen.bodies[5]), "return_tokens_as_token_ids");
+        assert_int_equal(asks_lists, !runs[i].changes);
+        assert_int_equal(asks_strings, runs[i].changes);
+        struct recorded r = fixture_read(&f, 1);
+        assert_int_equal(lists(r.result, "findings", "no_sampled_ids"), runs[i].forgets & 1);
+        recorded_deinit(&r);
+        fixture_close(&f);
+        seen_deinit(&engine.seen);
+    }
+}
+
 static void answer_strict(struct engine_request *r, void *arg) {
     note(arg, r);
     if (sv_find(r->body, SV("logprobs")) != (size_t)-1) {
@@ -334,6 +381,7 @@ int main(void) {
         cmocka_unit_test(a_connection_closed_while_idle_is_not_used),
         cmocka_unit_test(a_fresh_connection_that_dies_is_not_tried_again),
         cmocka_unit_test(a_refused_field_is_left_out_and_not_asked_for_again),
+        cmocka_unit_test(lists_of_ids_are_asked_for_until_they_are_missing_again_and_again),
         cmocka_unit_test(a_refusal_of_the_last_thing_is_answered_with_the_clean_request),
         cmocka_unit_test(an_error_of_the_agent_s_own_passes_word_for_word),
         cmocka_unit_test(errors_in_html_pass_with_their_fields),
