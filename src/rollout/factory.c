@@ -101,12 +101,17 @@ static int take_names(struct rollout_factory *f, struct err *err) {
     }
     snprintf(f->owner, sizeof f->owner, "%s", owner);
     store_name_from(owner, 0, f->owner);
-    if (!f->o.run) {
-        store_new_run_name(f->run);
-        return 0;
+    int r = f->o.records
+                ? 0
+                : rollout_records_new(&(struct rollout_records_options){.runs_dir = f->o.runs_dir,
+                                                                        .run = f->o.run,
+                                                                        .keep_raw = f->o.keep_raw,
+                                                                        .durable = f->o.durable},
+                                      &f->own_records, err);
+    if (r == 0) {
+        f->records = f->o.records ? f->o.records : f->own_records;
+        memcpy(f->run, f->records->run, sizeof f->run);
     }
-    int r = store_check_name("run", f->o.run, err);
-    snprintf(f->run, sizeof f->run, "%s", f->o.run);
     return r;
 }
 
@@ -147,10 +152,7 @@ void rollout_factory_free(struct rollout_factory *f) {
     if (!f) {
         return;
     }
-    gateway_stop(f->gateway);
-    journal_close(f->journal);
-    store_close(f->store);
-    free(f->journal_dir);
+    rollout_records_free(f->own_records);
     free(f->policy_version);
     factory_free_mounts(f);
     agent_installed_deinit(&f->installed);
@@ -162,37 +164,21 @@ const char *rollout_factory_run(const struct rollout_factory *f) {
     return f->run;
 }
 
-/* Each step is done once; a failed one is tried again by the next session. */
-static int open_locked(struct rollout_factory *f, struct err *err) {
-    int r = f->store ? 0 : store_open(f->o.runs_dir, &f->store, err);
-    if (r < 0) {
-        return r;
-    }
-    r = store_make_run(f->store, f->run, err);
-    if (r < 0) {
-        return r;
-    }
-    if (!f->journal_dir) {
-        f->journal_dir = store_journal_path(f->store, f->run);
-    }
-    if (!f->journal_dir) {
-        return err_set(err, ERR_NOMEM, "out of memory");
-    }
-    if (!f->journal) {
-        r = journal_open(&(struct journal_options){.dir = f->journal_dir, .durable = f->o.durable},
-                         &f->journal, err);
-    }
-    return r < 0 ? r
-                 : gateway_start(
-                       &(struct gateway_options){.journal = f->journal, .keep_raw = f->o.keep_raw},
-                       &f->gateway, err);
-}
-
 int factory_open(struct rollout_factory *f, struct err *err) {
+    struct rollout_records *records = f->records;
+    int r = rollout_records_open(records, err);
+    if (r < 0) {
+        return r;
+    }
     pthread_mutex_lock(&f->lock);
-    int r = f->gateway ? 0 : open_locked(f, err);
+    if (!f->gateway) { /* Else other threads read them. */
+        f->store = records->store;
+        f->journal_dir = records->journal_dir;
+        f->journal = records->journal;
+        f->gateway = records->gateway;
+    }
     pthread_mutex_unlock(&f->lock);
-    return r;
+    return 0;
 }
 
 int rollout_factory_check_endpoint(const struct rollout_factory *f, const struct cancel *cancel,

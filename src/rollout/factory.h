@@ -21,6 +21,7 @@
  */
 
 struct rollout_factory;
+struct rollout_records;
 struct sandbox_backend;
 struct task;
 
@@ -54,7 +55,9 @@ struct rollout_options {
     const struct agent *running;         /* In place of `agent`: one that has no name. */
     enum rollout_mode mode;
     const struct agent_config *config;
-    const char *runs_dir; /* NULL: "./runs". */
+    struct rollout_records *records; /* That other factories share; then runs_dir, run, keep_raw
+                                        and durable are theirs. NULL: a run of its own. */
+    const char *runs_dir;            /* NULL: "./runs". */
     const char *run;      /* NULL: made from the time and chance; rollout_factory_run tells. */
     const char *key_name; /* The variable the API key came from; for records. */
     bool keep_raw;        /* Journal the engine's raw answers. */

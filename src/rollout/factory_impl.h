@@ -8,6 +8,7 @@
 #include "gateway/gateway.h"
 #include "journal/journal.h"
 #include "rollout/factory.h"
+#include "rollout/records.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
 
@@ -24,12 +25,15 @@ struct rollout_factory {
     char owner[STORE_NAME_MAX + 1]; /* The label of what this process makes. */
 
     pthread_mutex_t lock; /* Over the policy's version and the sessions that have a gateway's;
-                             and over the four behind them, until they are there. */
+                             and over the last four, until they are there. */
     char *policy_version;
     unsigned policy_serial;       /* How often it was set; 0: the configuration's holds. */
     struct rollout_session *live; /* Linked by next_live. */
+    struct rollout_records *records;
+    struct rollout_records *own_records; /* The same, or NULL: they are shared. */
+    /* Of the records, once they are open. */
     struct store *store;
-    char *journal_dir;
+    const char *journal_dir;
     struct journal *journal;
     struct gateway *gateway;
 };
@@ -38,7 +42,7 @@ struct rollout_factory {
 int factory_read_mounts(struct rollout_factory *f, struct err *err) CHECK_RESULT;
 void factory_free_mounts(struct rollout_factory *f);
 
-/* Opens store, journal and gateway, if that was not done. */
+/* Opens the records, if that was not done. */
 int factory_open(struct rollout_factory *f, struct err *err) CHECK_RESULT;
 
 /* policy.c. The version that holds, and how often it was set by then; the caller frees. */
