@@ -118,9 +118,11 @@ struct call {
     bool upstream_over; /* The engine's side is at its end. */
     bool awaits_end;    /* All is written; only the engine's end of the body is missing. */
     bool journal_pending;
-    bool journal_failed; /* The call was refused because it could not be recorded. */
-    bool is_stored;      /* Its result is in the journal. */
-    int journal_code;    /* What the journal said last. */
+    bool journal_failed;   /* The call was refused because it could not be recorded. */
+    bool is_stored;        /* Its result is in the journal. */
+    bool is_lost;          /* The journal refused it: the agent must not get its end. */
+    int journal_code;      /* What the journal said last. */
+    struct loop_task wake; /* From the journal's thread to the loop's. */
     enum call_written written;
     struct err failure; /* Why there is no (whole) answer. */
     struct record rec;
@@ -171,7 +173,7 @@ int call_decode_end(struct call *c, struct err *err) CHECK_RESULT;
 int call_stream_body(struct call *c, struct sv payload, struct err *err) CHECK_RESULT;
 int call_stream_pass(struct call *c, struct sv payload) CHECK_RESULT; /* Unread. */
 int call_stream_end(struct call *c) CHECK_RESULT; /* What is left in the splitter. */
-void call_stream_error(struct call *c);
+void call_stream_error(struct call *c, const char *code, const char *why);
 
 /* call_lines.c: appends the event with these edits of its joined data. */
 int call_edit_lines(const struct sse_event *event, const struct splice *edits,
@@ -189,6 +191,7 @@ void reply_flush(struct call *c); /* Sends c->out. */
 void reply_end(struct call *c);
 void reply_cut(struct call *c);
 void reply_error(struct call *c, const struct err *err);
+bool reply_is_unsent(const struct call *c); /* The agent has nothing of an answer yet. */
 
 /* call_end.c: tells the loop breaker, once, how the body fared. */
 void call_note_body(struct call *c, bool failed);

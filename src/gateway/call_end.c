@@ -4,11 +4,24 @@
 #include "base/json.h"
 #include "gateway/call.h"
 
+/* No end reaches the agent that the journal does not have: it must take its answer for broken. */
+static void lose(struct call *c, int code) {
+    upstream_cancel(c->up);
+    c->up = NULL;
+    c->journal_pending = false;
+    c->journal_code = code;
+    c->is_lost = true;
+    c->is_stored = false;
+    c->is_ending = true;
+    c->upstream_over = true;
+    session_note_capture_fault(c->session);
+}
+
 static void on_written(void *arg) {
     struct call *c = arg;
     c->journal_pending = false;
     if (c->journal_code < 0) {
-        session_note_capture_fault(c->session);
+        lose(c, c->journal_code);
     } else {
         c->is_stored = true;
     }
@@ -19,7 +32,8 @@ static void on_written(void *arg) {
 static void journal_done(void *arg, int code) {
     struct call *c = arg;
     c->journal_code = code;
-    loop_post(c->worker->loop, on_written, c);
+    c->wake = (struct loop_task){.fn = on_written, .arg = c};
+    loop_post_task(c->worker->loop, &c->wake);
 }
 
 static const char *engine_of(const struct call *c) {
@@ -96,8 +110,7 @@ static int append(struct call *c, enum journal_type type, struct err *err) {
     return journal_append(c->worker->gateway->journal, &r, journal_done, c, err);
 }
 
-/* True when the record is on its way; false when it can't be written, which must not keep the
- * agent from its answer. */
+/* True when the record is on its way; false when the call is lost. */
 static bool write_result(struct call *c, bool tail_open) {
     struct err e = {0};
     enum journal_type type = c->written == WRITTEN_OPEN ? JOURNAL_TAIL : JOURNAL_RESULT;
@@ -108,8 +121,7 @@ static bool write_result(struct call *c, bool tail_open) {
         rc = append(c, type, &e);
     }
     if (rc < 0) {
-        c->journal_pending = false;
-        session_note_capture_fault(c->session);
+        lose(c, rc);
     }
     return rc == 0;
 }
@@ -144,6 +156,11 @@ static bool is_at_end(const struct call *c) {
     return c->is_ending && c->upstream_over && c->end == END_COMPLETE;
 }
 
+/* Within a promised length it could pass for the rest. */
+static bool takes_error_event(const struct call *c) {
+    return c->mode == MODE_STREAM && (c->agent_chunked || c->agent_until_close);
+}
+
 static void send_held(struct call *c) {
     c->is_holding = false;
     if (c->mode == MODE_WHOLE || c->mode == MODE_PROBE) {
@@ -172,7 +189,30 @@ static void send_held(struct call *c) {
     }
 }
 
+/* An error in place of the answer or of its rest. What an agent that left would have got is lost
+ * on it. */
+static void end_lost(struct call *c) {
+    struct err e = {0};
+    err_set(&e, ERR_FULL, "the answer can't be recorded (%s), so its end was not passed on",
+            err_name(c->journal_code));
+    if (c->end == END_CLIENT_ABORT) {
+        reply_cut(c);
+    } else if (reply_is_unsent(c)) {
+        reply_error(c, &e);
+    } else {
+        reply_flush(c);
+        if (takes_error_event(c)) {
+            call_stream_error(c, "capture_fault", e.msg);
+        }
+        reply_cut(c);
+    }
+}
+
 static void end_agent(struct call *c) {
+    if (c->is_lost) {
+        end_lost(c);
+        return;
+    }
     if (!is_at_end(c)) {
         reply_flush(c);
     }
@@ -192,8 +232,8 @@ static void end_agent(struct call *c) {
             reply_error(c, &c->failure);
             break;
         }
-        if (c->mode == MODE_STREAM && (c->agent_chunked || c->agent_until_close)) {
-            call_stream_error(c); /* Within a promised length it could pass for the rest. */
+        if (takes_error_event(c)) {
+            call_stream_error(c, "upstream_abort", c->failure.msg);
         }
         reply_cut(c);
     }
@@ -209,6 +249,10 @@ static void count_time(struct gateway_times *t, int64_t us) {
 }
 
 static void count_how(const struct call *c, struct gateway_stats *all) {
+    if (c->is_lost && c->end == END_COMPLETE) {
+        all->ended_error++;
+        return;
+    }
     switch (c->end) {
     case END_COMPLETE:
         *(c->status >= 400 ? &all->ended_error : &all->ended_complete) += 1;
@@ -301,21 +345,16 @@ void call_advance(struct call *c) {
     if (c->journal_pending) {
         return;
     }
-    if (c->record && c->is_ending && c->written != WRITTEN_WHOLE) {
-        if (write_result(c, /* tail_open= */ false)) {
-            return;
-        }
-    }
-    if (c->record && c->hold_over && c->written == WRITTEN_NONE) {
-        if (write_result(c, /* tail_open= */ true)) {
-            return;
-        }
+    bool is_due =
+        c->is_ending ? c->written != WRITTEN_WHOLE : c->hold_over && c->written == WRITTEN_NONE;
+    if (c->record && is_due && !c->is_lost && write_result(c, /* tail_open= */ !c->is_ending)) {
+        return;
     }
     bool is_over = c->is_ending && c->upstream_over;
     if (is_over) {
         tell_session(c);
     }
-    if (c->is_holding || c->is_ending) {
+    if ((c->is_holding || c->is_ending) && !c->is_lost) {
         send_held(c);
     }
     if (is_over) {

@@ -20,7 +20,8 @@ static void on_written(void *arg) {
 static void journal_done(void *arg, int code) {
     struct call *c = arg;
     c->journal_code = code;
-    loop_post(c->worker->loop, on_written, c);
+    c->wake = (struct loop_task){.fn = on_written, .arg = c};
+    loop_post_task(c->worker->loop, &c->wake);
 }
 
 static int put_field(const struct call *c, struct buf *head, const char *name, struct sv header) {

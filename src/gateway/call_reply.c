@@ -117,6 +117,10 @@ void reply_cut(struct call *c) {
     }
 }
 
+bool reply_is_unsent(const struct call *c) {
+    return !c->answer_started || c->reply_head.len > 0;
+}
+
 void reply_error(struct call *c, const struct err *err) {
     struct exchange *x = c->x;
     c->x = NULL;

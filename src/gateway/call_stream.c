@@ -123,12 +123,11 @@ int call_stream_end(struct call *c) {
 
 /* Agents that see a stream break off without a word try again at once, for ever. OpenCode waits
  * between its tries after an error of this type, and gives up after one that it does not know. */
-void call_stream_error(struct call *c) {
+void call_stream_error(struct call *c, const char *code, const char *why) {
     AUTO_BUF struct buf event = {0};
     int rc = buf_adds(&event, "data: {\"error\":{\"message\":");
-    rc = rc < 0 ? rc : json_quote(sv_from(c->failure.msg), &event);
-    rc = rc < 0 ? rc
-                : buf_adds(&event, ",\"type\":\"server_error\",\"code\":\"upstream_abort\"}}\n\n");
+    rc = rc < 0 ? rc : json_quote(sv_from(why), &event);
+    rc = rc < 0 ? rc : buf_addf(&event, ",\"type\":\"server_error\",\"code\":\"%s\"}}\n\n", code);
     if (rc == 0) {
         reply_send(c, buf_sv(&event));
     }

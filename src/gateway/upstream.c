@@ -20,6 +20,8 @@ struct upstream {
     bool can_keep;
     struct http1_head_parser parser;
     struct http1_body body;
+    struct loop_task freeing;
+    struct loop_task failing;
 };
 
 static const struct conn_events conn_events;
@@ -44,7 +46,8 @@ static void finish(struct upstream *u, bool keep) {
     }
     u->conn = NULL;
     upstream_pool_count(u->pool, -1);
-    loop_post(upstream_pool_loop(u->pool), free_later, u);
+    u->freeing = (struct loop_task){.fn = free_later, .arg = u};
+    loop_post_task(upstream_pool_loop(u->pool), &u->freeing);
 }
 
 static void fail(struct upstream *u, const struct err *err) {
@@ -258,7 +261,8 @@ int upstream_start(struct upstream_pool *p, const struct upstream_options *o, st
     if (!u->conn) {
         rc = dial(u, err);
     } else if (send_request(u) < 0) {
-        loop_post(upstream_pool_loop(p), start_failed, u);
+        u->failing = (struct loop_task){.fn = start_failed, .arg = u};
+        loop_post_task(upstream_pool_loop(p), &u->failing);
     }
     if (rc < 0) {
         free_later(u);

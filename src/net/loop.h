@@ -22,8 +22,19 @@ void loop_free(struct loop *l);
 
 bool loop_is_current(const struct loop *l); /* The caller runs on the loop's thread. */
 
-/* Runs fn(arg) on the loop's thread, in the order posted; any thread, never from inside the call.
- * Aborts the process when there is no memory for a note of 32 bytes. */
+/* A note to run something soon; embedded in what it is about, so that posting needs no memory. */
+struct loop_task {
+    void (*fn)(void *arg);
+    void *arg;
+    struct loop_task *next; /* The loop's. */
+    bool is_heap;           /* Freed when it has run. */
+};
+
+/* Runs task->fn(task->arg) on the loop's thread, in the order posted; any thread, never from inside
+ * the call. The note may be posted again, or freed, once it runs. */
+void loop_post_task(struct loop *l, struct loop_task *task);
+
+/* The same with a note of its own. Aborts the process when there is no memory for its 32 bytes. */
 void loop_post(struct loop *l, void (*fn)(void *arg), void *arg);
 
 /* The same, and waits until it has run; from the loop's own thread it runs at once. */

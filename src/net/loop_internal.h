@@ -9,15 +9,6 @@
 
 /* What the files of this room share of the loop. */
 
-/* A note to run something soon; embedded in what it is about, so that posting can't fail. It may be
- * posted again once it runs. */
-struct loop_task {
-    void (*fn)(void *arg);
-    void *arg;
-    struct loop_task *next;
-    bool is_heap; /* Freed when it has run. */
-};
-
 struct conn;
 
 struct loop {
@@ -30,8 +21,6 @@ struct loop {
     struct conn *ending; /* Finished by their owners, still flushing or lingering. */
     char *read_buffer;   /* CONN_READ_MAX bytes. */
 };
-
-void loop_post_task(struct loop *l, struct loop_task *task);
 
 /* conn_end.c: cuts those that are still ending. */
 void conn_drop_ending(struct loop *l);

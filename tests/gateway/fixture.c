@@ -8,20 +8,16 @@
 #include "base/file.h"
 #include "journal/splices.h"
 
-void fixture_open(struct fixture *f, engine_fn fn, void *arg,
-                  void (*change)(struct gateway_session_options *o)) {
-    fixture_open_with(f, fn, arg, (struct gateway_options){.host = "127.0.0.1"}, change);
-}
-
-void fixture_open_with(struct fixture *f, engine_fn fn, void *arg, struct gateway_options go,
-                       void (*change)(struct gateway_session_options *o)) {
+static void open_all(struct fixture *f, engine_fn fn, void *arg, struct gateway_options go,
+                     void (*change)(struct gateway_session_options *o), bool durable) {
     struct err e = {0};
     *f = (struct fixture){.dir = "/tmp/snaffle-gateway-XXXXXX"};
     assert_non_null(mkdtemp(f->dir));
     snprintf(f->journal_dir, sizeof f->journal_dir, "%s/journal", f->dir);
     snprintf(f->unix_path, sizeof f->unix_path, "%s/gw.sock", f->dir);
+    const struct journal_options jo = {.dir = f->journal_dir, .durable = durable};
     f->engine = engine_start(fn, arg);
-    assert_ok(journal_open(&(struct journal_options){.dir = f->journal_dir}, &f->journal, &e), &e);
+    assert_ok(journal_open(&jo, &f->journal, &e), &e);
     go.journal = f->journal;
     assert_ok(gateway_start(&go, &f->gateway, &e), &e);
     f->port = gateway_port(f->gateway);
@@ -39,6 +35,20 @@ void fixture_open_with(struct fixture *f, engine_fn fn, void *arg, struct gatewa
     }
     assert_ok(gateway_session_open(f->gateway, &o, &f->session, &e), &e);
     assert_ok(gateway_session_listen_unix(f->session, f->unix_path, &e), &e);
+}
+
+void fixture_open(struct fixture *f, engine_fn fn, void *arg,
+                  void (*change)(struct gateway_session_options *o)) {
+    fixture_open_with(f, fn, arg, (struct gateway_options){.host = "127.0.0.1"}, change);
+}
+
+void fixture_open_with(struct fixture *f, engine_fn fn, void *arg, struct gateway_options go,
+                       void (*change)(struct gateway_session_options *o)) {
+    open_all(f, fn, arg, go, change, /* durable= */ false);
+}
+
+void fixture_open_durable(struct fixture *f, engine_fn fn, void *arg) {
+    open_all(f, fn, arg, (struct gateway_options){.host = "127.0.0.1"}, NULL, /* durable= */ true);
 }
 
 void fixture_close_session(struct fixture *f) {

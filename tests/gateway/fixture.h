@@ -29,6 +29,7 @@ void fixture_open_with(struct fixture *f, engine_fn fn, void *arg, struct gatewa
 /* The session: edits and records, top_logprobs 5; `change` may alter its options (or be NULL). */
 void fixture_open(struct fixture *f, engine_fn fn, void *arg,
                   void (*change)(struct gateway_session_options *o));
+void fixture_open_durable(struct fixture *f, engine_fn fn, void *arg);
 /* Ends the session (open calls end or are aborted), so that the journal is whole. */
 void fixture_close_session(struct fixture *f);
 void fixture_close(struct fixture *f);

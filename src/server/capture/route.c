@@ -150,6 +150,7 @@ struct job {
     struct capture *capture;
     struct exchange *x;
     struct loop *loop;
+    struct loop_task done;
     struct request_view view;
     struct reply reply;
 };
@@ -169,7 +170,8 @@ static void work(void *arg) {
     if (answer(job->capture, &job->view, &job->reply, &err) < 0) {
         reply_error(&job->reply, &err);
     }
-    loop_post(job->loop, finish, job);
+    job->done = (struct loop_task){.fn = finish, .arg = job};
+    loop_post_task(job->loop, &job->done);
 }
 
 static void begin(struct capture *c, struct exchange *x) {
