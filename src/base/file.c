@@ -49,7 +49,7 @@ int file_read(const char *path, size_t bytes_max, struct buf *out, struct err *e
     return read_into(fd, path, bytes_max, out, err);
 }
 
-static int write_and_close(int fd, struct sv content) {
+int file_put(int fd, struct sv content) {
     while (content.n > 0) {
         ssize_t n = write(fd, content.p, content.n);
         if (n < 0 && errno != EINTR) {
@@ -69,7 +69,7 @@ int file_write(const char *path, struct sv content, unsigned mode, struct err *e
     if (fd < 0) {
         return err_sys(err, ERR_SYS, errno, "cannot write '%s'", path);
     }
-    if (fchmod(fd, mode) < 0 || write_and_close(fd, content) < 0 || rename(part, path) < 0) {
+    if (fchmod(fd, mode) < 0 || file_put(fd, content) < 0 || rename(part, path) < 0) {
         int e = errno;
         unlink(part);
         return err_sys(err, e == ENOSPC ? ERR_FULL : ERR_SYS, e, "cannot write '%s'", path);

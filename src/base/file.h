@@ -14,6 +14,9 @@
 int file_read(const char *path, size_t bytes_max, struct buf *out, struct err *err) CHECK_RESULT;
 
 /* Writes beside and renames, so that readers see the old or the new file, never a part. */
+/* Writes all of it to an open file; -1 with errno when it can't. */
+int file_put(int fd, struct sv content) CHECK_RESULT;
+
 int file_write(const char *path, struct sv content, unsigned mode, struct err *err) CHECK_RESULT;
 
 /* Makes the folder and its missing parents; `mode` is for those made here. */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/rand.h"
 #include "store/store_internal.h"
@@ -116,23 +117,12 @@ static int enter(int *fd, const char *name, struct err *err) {
     return 0;
 }
 
-static int write_whole(int fd, struct sv content) {
-    while (content.n > 0) {
-        ssize_t n = write(fd, content.p, content.n);
-        if (n < 0 && errno != EINTR) {
-            return -1;
-        }
-        content = sv_cut(content, n > 0 ? (size_t)n : 0);
-    }
-    return 0;
-}
-
 /* Whole or not at all: written beside, then renamed. */
 static int write_in(int dir, const char *name, struct sv content, struct err *err) {
     char part[40] = ".part-";
     rand_hex(part + 6, 8);
     AUTO_CLOSE int fd = openat(dir, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (fd < 0 || write_whole(fd, content) < 0 || renameat(dir, part, dir, name) < 0) {
+    if (fd < 0 || file_put(fd, content) < 0 || renameat(dir, part, dir, name) < 0) {
         int e = errno;
         unlinkat(dir, part, 0);
         return e == EISDIR ? bad_name("is a folder already", err)

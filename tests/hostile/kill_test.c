@@ -13,6 +13,7 @@
 #include "journal/journal.h"
 #include "tests/gateway/engine.h"
 #include "tests/hostile/hostile.h"
+#include "tests/sandbox/owner.h"
 
 /* Snaffle killed outright in every phase: nothing of the sandbox is left but what `snaffle gc`
  * removes, and the journal can be read. And threads that come and go. The one that is killed is
@@ -51,46 +52,6 @@ static void be_owner(const char *dir, const char *url, const char *mark) {
     for (;;) {
         pause();
     }
-}
-
-struct owner {
-    pid_t pid;
-    FILE *said;
-};
-
-static struct owner start_owner(const char *dir, const char *url) {
-    int ends[2];
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    const char *mark = world_mark();
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* A case that fails leaves no owner. */
-        dup2(ends[1], STDOUT_FILENO);
-        execl("/proc/self/exe", "kill_test", "--owner", dir, url, mark, NULL);
-        _exit(127);
-    }
-    close(ends[1]);
-    FILE *said = fdopen(ends[0], "r");
-    assert_non_null(said);
-    return (struct owner){pid, said};
-}
-
-static bool await_word(struct owner *o, const char *word) {
-    char line[512];
-    while (fgets(line, sizeof line, o->said)) {
-        line[strcspn(line, "\n")] = '\0';
-        if (strcmp(line, word) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void kill_owner(struct owner *o) {
-    kill(o->pid, SIGKILL);
-    assert_int_equal(waitpid(o->pid, NULL, 0), o->pid);
-    (void)fclose(o->said);
 }
 
 static json_t *boxes(void) {
@@ -212,11 +173,12 @@ static void stream_slowly(struct engine_request *r, void *arg) {
 
 static void killed_in(struct ground *g, const char *phase, int after_ms) {
     struct engine *engine = engine_start(stream_slowly, NULL);
-    struct owner owner = start_owner(g->dir, engine_url(engine));
-    assert_true(await_word(&owner, phase));
+    const char *const args[] = {g->dir, engine_url(engine), world_mark(), NULL};
+    struct owner owner = owner_start(args);
+    assert_true(owner_says(&owner, phase));
     clock_sleep_ms(after_ms);
     AUTO_JSON json_t *list = boxes();
-    kill_owner(&owner);
+    owner_kill(&owner);
     nothing_runs(list);
     gc_removes_the_rest();
     no_group_is_left(list);

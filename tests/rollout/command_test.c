@@ -166,19 +166,6 @@ static void a_mount_that_can_not_be_is_refused_before_anything_is_made(void **st
     g->config.agent.mounts = NULL;
 }
 
-/* Runs a program; gives whether it ended with 0, and its output's first line. */
-static bool runs(const char *const *argv, char *line, size_t size) {
-    struct err err = {0};
-    struct proc_result result = {0};
-    int r = proc_run(&(struct proc_options){.argv = argv, .deadline = deadline_in_s(NPM_S)},
-                     &result, &err);
-    snprintf(line, size, "%s", r < 0 ? err.msg : buf_cstr(&result.out));
-    line[strcspn(line, "\n")] = '\0';
-    bool good = r == 0 && result.exit_code == 0;
-    proc_result_deinit(&result);
-    return good;
-}
-
 /* Installs pi once; false, with the reason, where that can't be. */
 static bool have_pi(char *why, size_t size) {
     static const char fetch[] =
@@ -191,11 +178,11 @@ static bool have_pi(char *why, size_t size) {
     static const char *const node[] = {
         "node", "-e", "process.exit(+process.versions.node.split('.')[0] < 20 ? 1 : 0)", NULL};
     static const char *const install[] = {"/bin/sh", "-c", fetch, PI_FOLDER, NULL};
-    if (!runs(node, why, size)) {
+    if (!ground_runs(node, NPM_S, why, size)) {
         snprintf(why, size, "pi needs node 20 or newer in PATH");
         return false;
     }
-    return runs(install, why, size);
+    return ground_runs(install, NPM_S, why, size);
 }
 
 /* Where the sandbox's user can come to it: a build may stand in a closed folder. */
@@ -209,7 +196,7 @@ static const char *passable_pi(void) {
     char line[64];
     snprintf(copy, sizeof copy, "%s/pi", world_state());
     const char *const argv[] = {"cp", "-a", PI_FOLDER, copy, NULL};
-    assert_true(runs(argv, line, sizeof line));
+    assert_true(ground_runs(argv, NPM_S, line, sizeof line));
     return copy;
 }
 

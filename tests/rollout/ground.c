@@ -177,6 +177,18 @@ void ground_assert_nowhere(const char *dir, const char *text) {
     assert_int_equal(nftw(dir, look, 16, FTW_PHYS), 0);
 }
 
+bool ground_runs(const char *const *argv, int limit_s, char *line, size_t size) {
+    struct err err = {0};
+    struct proc_result result = {0};
+    int r = proc_run(&(struct proc_options){.argv = argv, .deadline = deadline_in_s(limit_s)},
+                     &result, &err);
+    snprintf(line, size, "%s", r < 0 ? err.msg : buf_cstr(&result.out));
+    line[strcspn(line, "\n")] = '\0';
+    bool good = r == 0 && result.exit_code == 0;
+    proc_result_deinit(&result);
+    return good;
+}
+
 size_t ground_sandboxes(void) {
     struct err err = {0};
     AUTO_JSON json_t *list = NULL;

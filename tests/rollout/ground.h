@@ -58,6 +58,9 @@ char *ground_read(const struct rollout_result *r, const char *name);
 /* No file under the folder holds the text; names the first that does. */
 void ground_assert_nowhere(const char *dir, const char *text);
 
+/* Runs a program of the host; gives whether it ended with 0, and its output's first line. */
+bool ground_runs(const char *const *argv, int limit_s, char *line, size_t size);
+
 /* How many sandboxes of this process are alive. */
 size_t ground_sandboxes(void);
 

@@ -18,18 +18,6 @@
 #define DEBIAN CACHE "/bookworm-python3"
 #define DEBOOTSTRAP_S 420 /* Some eighty packages, fetched and unpacked. */
 
-static bool runs(const char *const *argv, char *line, size_t size) {
-    struct err err = {0};
-    struct proc_result result = {0};
-    int r = proc_run(&(struct proc_options){.argv = argv, .deadline = deadline_in_s(DEBOOTSTRAP_S)},
-                     &result, &err);
-    snprintf(line, size, "%s", r < 0 ? err.msg : buf_cstr(&result.out));
-    line[strcspn(line, "\n")] = '\0';
-    bool good = r == 0 && result.exit_code == 0;
-    proc_result_deinit(&result);
-    return good;
-}
-
 /* Made once; false, with the reason, where it can't be. Its own /dev needs no devices. */
 static bool have_debian(char *why, size_t size) {
     static const char make[] =
@@ -43,7 +31,7 @@ static bool have_debian(char *why, size_t size) {
         "rm -rf \"$0.new\"/var/cache/apt/archives/*.deb \"$0.new\"/var/lib/apt/lists/*\n"
         "mv \"$0.new\" \"$0\"\n";
     static const char *const argv[] = {"/bin/sh", "-c", make, DEBIAN, NULL};
-    return runs(argv, why, size);
+    return ground_runs(argv, DEBOOTSTRAP_S, why, size);
 }
 
 /* Where the sandbox's user can come to it: a build may stand in a closed folder. */
@@ -56,7 +44,7 @@ static const char *passable_debian(void) {
     char line[ERR_MSG_MAX];
     snprintf(copy, sizeof copy, "%s/debian", world_state());
     const char *const argv[] = {"cp", "-a", DEBIAN, copy, NULL};
-    assert_true(runs(argv, line, sizeof line));
+    assert_true(ground_runs(argv, DEBOOTSTRAP_S, line, sizeof line));
     return copy;
 }
 

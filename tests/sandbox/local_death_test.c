@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "tests/sandbox/contract.h"
 #include "tests/sandbox/local_world.h"
+#include "tests/sandbox/owner.h"
 
 /* What is left when the owner of a sandbox is killed outright: no process, and a directory that the
  * next sweep removes. The owner is this program again, started with --owner. */
@@ -30,8 +31,7 @@ static int be_owner(const char *mark) {
     if (r == 0) {
         r = sandbox_exec(s, &what, &o, &err);
     }
-    const char *word = r < 0 ? err.msg : "ready";
-    if (write(STDOUT_FILENO, word, strlen(word)) < 0) {
+    if (dprintf(STDOUT_FILENO, "%s\n", r < 0 ? err.msg : "ready") < 0) {
         return 1;
     }
     for (;;) {
@@ -39,26 +39,9 @@ static int be_owner(const char *mark) {
     }
 }
 
-static pid_t start_owner(int *said) {
-    int ends[2];
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    const char *mark = world_mark();
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* A case that fails leaves no owner. */
-        dup2(ends[1], STDOUT_FILENO);
-        execl("/proc/self/exe", "local_death_test", "--owner", mark, NULL);
-        _exit(127);
-    }
-    close(ends[1]);
-    *said = ends[0];
-    return pid;
-}
-
-static void kill_owner(pid_t pid) {
-    kill(pid, SIGKILL);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
+static struct owner start_owner(void) {
+    const char *const args[] = {world_mark(), NULL};
+    return owner_start(args);
 }
 
 static void await_named(const char *word, int n) {
@@ -93,14 +76,10 @@ static uid_t uid_of_dead(void) {
 static void an_owner_killed_outright_leaves_no_process_and_a_sweep_the_rest(void **state) {
     (void)state;
     struct sandbox *live = contract_make(NULL);
-    int said = -1;
-    char word[256] = {0};
-    pid_t owner = start_owner(&said);
-    assert_true(read(said, word, sizeof word - 1) > 0);
-    close(said);
-    assert_string_equal(word, "ready");
+    struct owner owner = start_owner();
+    assert_true(owner_says(&owner, "ready"));
     await_named(sleeping, 3);
-    kill_owner(owner);
+    owner_kill(&owner);
     await_named(sleeping, 0);
     uid_t uid = uid_of_dead();
     if (geteuid() == 0) {
@@ -152,18 +131,15 @@ static void no_group_and_no_device_of_a_dead_owner_is_left(void **state) {
     contract_shared();
     int living = loop_devices();
     for (int i = 0; i < 10; i++) {
-        int said = -1;
-        char word[256] = {0};
         char owner_name[64];
-        pid_t owner = start_owner(&said);
-        snprintf(owner_name, sizeof owner_name, "snaffle-%d.", (int)owner);
+        struct owner owner = start_owner();
+        snprintf(owner_name, sizeof owner_name, "snaffle-%d.", (int)owner.pid);
         if (i % 2 == 0) {
-            assert_true(read(said, word, sizeof word - 1) > 0);
+            assert_true(owner_says(&owner, "ready"));
         } else {
             clock_sleep_ms(4 + 2 * i);
         }
-        close(said);
-        kill_owner(owner);
+        owner_kill(&owner);
         deadline_ms until = deadline_in_s(PATIENCE_S);
         static const char *const groups[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids",
                                              "/sys/fs/cgroup/snaffle"};
@@ -189,11 +165,9 @@ static void an_owner_killed_in_the_middle_of_making_one_leaves_no_process(void *
     (void)state;
     contract_shared();
     for (int i = 0; i < 40; i++) {
-        int said = -1;
-        pid_t owner = start_owner(&said);
+        struct owner owner = start_owner();
         clock_sleep_ms(i / 2); /* Making one takes 10 ms. */
-        kill_owner(owner);
-        close(said);
+        owner_kill(&owner);
         AUTO_JSON json_t *list = dead_ones();
         /* A child that has not become bwrap yet still holds the lock. */
         deadline_ms until = deadline_in_s(PATIENCE_S);
