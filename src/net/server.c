@@ -135,7 +135,7 @@ static void begin_body(struct client *c, bool awaited) {
         return;
     }
     set_state(c, CLIENT_BODY);
-    if (awaited && x->head.expect_continue &&
+    if (awaited && x->head.expect_continue && !o->never_continues &&
         conn_write(c->conn, SV("HTTP/1.1 100 Continue\r\n\r\n")) < 0) {
         cut(c);
     }

@@ -57,7 +57,8 @@ struct server_options {
      * body, and the connection ends with the answer: who may not ask can't fill the memory. NULL:
      * each body is read. */
     bool (*wants_body)(struct exchange *x, void *arg);
-    bool tells_idle; /* A connection that idled too long gets an unasked 408 before its end. */
+    bool tells_idle;      /* A connection that idled too long gets an unasked 408 before its end. */
+    bool never_continues; /* No 100 for who awaits it, as some servers do. */
     void (*on_request)(struct exchange *x, void *arg);
     void *arg; /* Kept. */
 };

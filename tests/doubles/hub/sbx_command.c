@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/doubles/hub/sbx.h"
@@ -60,42 +61,76 @@ void sbx_command_deinit(struct sbx_command *c) {
     *c = (struct sbx_command){0};
 }
 
-static bool is_command(const json_t *cmd) {
+/* NULL, or what is wrong with the two fields. */
+static const char *fault_of(const json_t *shell, const json_t *cmd) {
+    bool either = !json_is_boolean(shell);
     size_t i;
     json_t *word;
+    if (json_is_string(cmd) && (either || json_is_true(shell))) {
+        return NULL;
+    }
+    if (!json_is_array(cmd) || json_is_true(shell)) {
+        return either                ? "missing 'cmd' (string or array of strings)"
+               : json_is_true(shell) ? "shell=true requires 'cmd' to be a string"
+                                     : "shell=false requires 'cmd' to be an array of strings";
+    }
     json_array_foreach((json_t *)cmd, i, word) {
         if (!json_is_string(word)) {
-            return false;
+            return "cmd array items must be strings";
         }
     }
-    return json_is_string(cmd) || json_array_size(cmd) > 0;
+    return json_array_size(cmd) > 0 ? NULL : "cmd array must not be empty";
+}
+
+static bool has_nul(const json_t *text) {
+    return json_is_string(text) && strlen(json_string_value(text)) < json_string_length(text);
+}
+
+static bool any_nul(const json_t *body) {
+    const json_t *cmd = json_object_get(body, "cmd");
+    bool found = has_nul(cmd) || has_nul(json_object_get(body, "cwd"));
+    size_t i;
+    const char *name;
+    json_t *value;
+    json_array_foreach((json_t *)cmd, i, value) {
+        found = found || has_nul(value);
+    }
+    json_object_foreach(json_object_get(body, "env"), name, value) {
+        found = found || has_nul(value);
+    }
+    return found;
+}
+
+void sbx_fail_spawn(struct exchange *x, const struct sbx_command *c, int code) {
+    sbx_fail(x, 400, "failed to spawn '%s': %s (os error %d)", c->argv[0], strerror(code), code);
 }
 
 int sbx_command_read(struct exchange *x, struct sbx_command *out) {
     struct err err = {0};
-    struct sbx_command c = {.timeout_s = -1};
+    struct sbx_command c = {0};
     if (json_parse(exchange_body(x), "body", &c.body, &err) < 0) {
         sbx_fail(x, 400, "invalid JSON body: %s", err.msg);
         return ERR_INPUT;
     }
-    json_t *cmd = json_object_get(c.body, "cmd");
-    const json_t *shell = json_object_get(c.body, "shell");
-    if (!is_command(cmd)) {
+    const json_t *cmd = json_object_get(c.body, "cmd");
+    const char *fault = fault_of(json_object_get(c.body, "shell"), cmd);
+    if (fault) {
+        sbx_fail(x, 400, "%s", fault);
         sbx_command_deinit(&c);
-        sbx_fail(x, 400, "missing 'cmd' (string or array of strings)");
-        return ERR_INPUT;
-    }
-    if (json_is_boolean(shell) && json_is_true(shell) != json_is_string(cmd)) {
-        sbx_command_deinit(&c);
-        sbx_fail(x, 400, "'shell' does not agree with 'cmd'");
         return ERR_INPUT;
     }
     c.argv = argv_of(cmd);
+    if (any_nul(c.body)) {
+        sbx_fail(x, 400, "failed to spawn '%s': nul byte found in provided data", c.argv[0]);
+        sbx_command_deinit(&c);
+        return ERR_INPUT;
+    }
     c.env = env_of(json_object_get(c.body, "env"));
     c.cwd = json_string_value(json_object_get(c.body, "cwd"));
     c.input = json_string_value(json_object_get(c.body, "stdin"));
     const json_t *timeout = json_object_get(c.body, "timeout");
-    c.timeout_s = json_is_number(timeout) ? json_number_value(timeout) : -1;
+    double seconds = json_number_value(timeout);
+    c.until = json_is_number(timeout) ? deadline_in_s(seconds > 0 ? seconds : 0) : DEADLINE_NEVER;
     *out = c;
     return 0;
 }

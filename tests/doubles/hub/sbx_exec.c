@@ -198,19 +198,17 @@ void sbx_exec(struct sbx *s, struct exchange *x) {
         return;
     }
     if (json_is_true(json_object_get(c.body, "background"))) {
-        sbx_command_deinit(&c);
-        sbx_processes(s, x, (struct sv){0});
+        sbx_start_background(s, x, &c, false);
         return;
     }
     struct exec *e = calloc(1, sizeof *e);
     int r = e ? 0 : -ENOMEM;
     if (r == 0) {
-        *e = (struct exec){.sbx = s, .x = x, .started_ms = clock_ms(), .until = DEADLINE_NEVER};
-        e->until = c.timeout_s >= 0 ? deadline_in_s(c.timeout_s) : DEADLINE_NEVER;
+        *e = (struct exec){.sbx = s, .x = x, .started_ms = clock_ms(), .until = c.until};
         r = start(e, &c);
     }
     if (r < 0) {
-        sbx_fail(x, 400, "failed to spawn '%s': %s (os error %d)", c.argv[0], strerror(-r), -r);
+        sbx_fail_spawn(x, &c, -r);
         sbx_command_deinit(&c);
         free(e);
         return;

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "tests/doubles/hub/sbx.h"
 
-#define WATCH_MS 500          /* The real one looks every 5 s. */
+#define WATCH_MS 100          /* The real one looks for idleness every 5 s. */
 #define IDLE_CONNECTION 10000 /* Generation 2's patience with a connection that is kept. */
 
 static int protocol_of(const char *words) {
@@ -29,7 +29,8 @@ struct ask {
 
 static void look(void *arg) {
     struct ask *a = arg;
-    const struct sbx *s = a->sbx;
+    struct sbx *s = a->sbx;
+    sbx_end_late_processes(s);
     bool busy = sbx_has_processes(s) || (s->protocol > 1 && s->executing > 0);
     a->idle = s->idle_ms > 0 && !busy && clock_ms() - s->active_ms > s->idle_ms;
 }
@@ -58,6 +59,8 @@ int main(void) {
     struct server_options o = {
         .host = "0.0.0.0",
         .port = (uint16_t)number_of("SBX_PORT", 49983),
+        .wants_body = sbx_wants_body,
+        .never_continues = true,
         .on_request = sbx_on_request,
         .arg = &s,
         .idle_ms = s.protocol > 1 ? IDLE_CONNECTION : 0,

@@ -23,6 +23,7 @@ struct process {
     bool running;
     int status;
     double started;
+    deadline_ms until;
 };
 
 static void reap(struct sbx *s) {
@@ -83,36 +84,50 @@ static void list(struct sbx *s, struct exchange *x) {
     sbx_reply(x, 200, all);
 }
 
-static void start(struct sbx *s, struct exchange *x) {
-    struct sbx_command c = {0};
-    if (sbx_command_read(x, &c) < 0) {
-        return;
-    }
-    pid_t pid = sbx_spawn(&c, -1, -1);
-    struct process *p = pid > 0 ? calloc(1, sizeof *p) : NULL;
-    if (!p) {
-        int code = pid < 0 ? (int)-pid : ENOMEM;
-        sbx_fail(x, 400, "failed to spawn '%s': %s (os error %d)", c.argv[0], strerror(code), code);
-        sbx_command_deinit(&c);
-        return;
-    }
-    json_t *tag = json_object_get(c.body, "tag");
+static struct process *started(struct sbx *s, const struct sbx_command *c, pid_t pid) {
+    const json_t *tag = json_object_get(c->body, "tag");
+    struct process *p = calloc(1, sizeof *p);
+    BUG_IF(!p);
     *p = (struct process){
         .next = s->processes,
         .id = s->next_id++,
         .pid = pid,
-        .cmd = json_incref(json_object_get(c.body, "cmd")),
-        .tag = tag ? json_incref(tag) : json_null(),
+        .cmd = json_incref(json_object_get(c->body, "cmd")),
+        .tag = json_is_string(tag) ? json_incref((json_t *)tag) : json_null(),
         .running = true,
         .started = clock_unix(),
+        .until = c->until,
     };
     s->processes = p;
-    sbx_command_deinit(&c);
-    char id[24];
-    (void)snprintf(id, sizeof id, "p-%u", p->id);
-    sbx_reply(
-        x, 200,
-        json_pack("{s:O, s:s, s:i, s:O}", "cmd", p->cmd, "id", id, "pid", (int)pid, "tag", p->tag));
+    return p;
+}
+
+void sbx_start_background(struct sbx *s, struct exchange *x, struct sbx_command *c, bool whole) {
+    pid_t pid = sbx_spawn(c, -1, -1);
+    if (pid < 0) {
+        sbx_fail_spawn(x, c, -pid);
+        sbx_command_deinit(c);
+        return;
+    }
+    const struct process *p = started(s, c, pid);
+    sbx_command_deinit(c);
+    json_t *answer = json_pack("{s:i, s:O}", "pid", (int)pid, "tag", p->tag);
+    if (whole || s->protocol > 1) {
+        json_object_set_new(answer, "id", json_sprintf("p-%u", p->id));
+    }
+    if (whole) {
+        json_object_set(answer, "cmd", p->cmd);
+    }
+    sbx_reply(x, 200, answer);
+}
+
+void sbx_end_late_processes(struct sbx *s) {
+    reap(s);
+    for (struct process *p = s->processes; p; p = p->next) {
+        if (p->running && deadline_passed(p->until)) {
+            kill(-p->pid, SIGKILL);
+        }
+    }
 }
 
 static bool kill_one(struct sbx *s, unsigned id) {
@@ -150,13 +165,16 @@ static void end(struct sbx *s, struct exchange *x, struct sv text) {
 
 void sbx_processes(struct sbx *s, struct exchange *x, struct sv rest) {
     struct sv method = exchange_head(x)->method;
+    struct sbx_command c = {0};
     if (rest.n == 0 && sv_eq(method, SV("GET"))) {
         list(s, x);
     } else if (rest.n == 0 && sv_eq(method, SV("POST"))) {
-        start(s, x);
-    } else if (rest.n > 0 && sv_eq(method, SV("DELETE"))) {
+        if (sbx_command_read(x, &c) == 0) {
+            sbx_start_background(s, x, &c, true);
+        }
+    } else if (rest.n > 0 && sv_find(rest, SV("/")) == (size_t)-1 && sv_eq(method, SV("DELETE"))) {
         end(s, x, rest);
     } else {
-        sbx_fail(x, 404, "no route: %.*s processes", SV_ARG(method));
+        sbx_no_route(s, x);
     }
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* proxy/PORT/PATH: the request goes to 127.0.0.1:PORT with its prefix cut off, then bytes flow. */
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "net/dial.h"
@@ -10,6 +12,7 @@
 struct visit {
     struct exchange *x;
     struct dial *dial;
+    unsigned port;
     struct buf head;
 };
 
@@ -38,9 +41,10 @@ static void on_done(struct conn *inner, const struct err *err, void *arg) {
     struct visit *v = arg;
     struct conn *outer = NULL;
     AUTO_BUF struct buf early = {0};
-    (void)err;
     if (!inner) {
-        sbx_fail(v->x, 502, "nothing listens there");
+        int code = err && err->sys ? err->sys : ECONNREFUSED;
+        sbx_fail(v->x, 502, "cannot reach port %u in sandbox: %s (os error %d)", v->port,
+                 strerror(code), code);
     } else if (exchange_take(v->x, &outer, &early, NULL) < 0) {
         conn_abort(inner);
     } else if (conn_write(inner, buf_sv(&v->head)) < 0 || conn_write(inner, buf_sv(&early)) < 0) {
@@ -56,14 +60,21 @@ void sbx_proxy(struct sbx *s, struct exchange *x, struct sv rest) {
     size_t slash = sv_find(rest, SV("/"));
     struct sv port_text = slash == (size_t)-1 ? rest : (struct sv){rest.p, slash};
     unsigned long long port = 0;
-    struct visit *v = calloc(1, sizeof *v);
     struct err err = {0};
-    if (!v || !sv_parse_u64(port_text, 65535, &port)) {
-        free(v);
-        sbx_fail(x, 400, "bad port '%.*s'", SV_ARG(port_text));
+    if (port_text.n == 0) {
+        sbx_fail(x, 404, "proxy target must be /proxy/<port>/<path>");
         return;
     }
+    if (!sv_parse_u64(port_text, 65535, &port)) {
+        sbx_fail(x, 502,
+                 "cannot reach port %.*s in sandbox: proxy port must be a number in dedicated mode",
+                 SV_ARG(port_text));
+        return;
+    }
+    struct visit *v = calloc(1, sizeof *v);
+    BUG_IF(!v);
     v->x = x;
+    v->port = (unsigned)port;
     struct dial_options o = {
         .host = "127.0.0.1", .port = (uint16_t)port, .on_done = on_done, .arg = v};
     int r = put_request(v, slash == (size_t)-1 ? (struct sv){0} : sv_cut(rest, slash + 1));
