@@ -9,6 +9,7 @@ thing twice. Speaks TAP.
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -30,6 +31,15 @@ STREAM = {"stream": True, "stream_options": {"include_usage": True}}
 YES = {"grammar": 'root ::= "yes"'}  # The answer ends by itself, with the model's end token.
 # Its bytes are tokens of their own, and the engine tells only of the last of them.
 EMOJI = {"grammar": 'root ::= "\u00e9 \U0001f9a3"'}
+# Inside a sandbox: it sends the bodies that its task lists.
+AGENT = r"""
+import json, os, urllib.request
+for body in json.load(open("bodies.json")):
+    urllib.request.urlopen(urllib.request.Request(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode(),
+        {"Content-Type": "application/json",
+         "Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]})).read()
+"""
 ITS_OWN = ("id", "created", "timings")  # Differ between any two answers.
 
 
@@ -158,15 +168,42 @@ class Llama(unittest.TestCase):
             with self.subTest(stream=bool(more)):
                 self.both(logprobs=True, top_logprobs=2, **more)
 
-    def test_prompt_ids_can_be_had_afterwards(self):
-        """Not of the call: derived by its template and tokenizer. Here their number agrees."""
-        for more in ({}, {"tools": TOOLS}):
-            asked = body("afterwards", **more)
-            said, = post(engine.root + "/apply-template", asked)
-            tokens, = post(engine.root + "/tokenize", {
-                "content": said["prompt"], "add_special": True, "parse_special": True})
-            usage = engine.chat({**asked, "max_tokens": 1})[0]["usage"]
-            self.assertEqual(len(tokens["tokens"]), usage["prompt_tokens"])
+    def test_prompt_ids_are_derived_afterwards_and_marked(self):
+        """Not what the call said, so nothing is trainable for them."""
+        bodies = [body("afterwards", max_tokens=2, **more)
+                  for more in ({}, {"tools": TOOLS}, STREAM, {"tools": TOOLS, **STREAM})]
+        folder = pathlib.Path(scratch.name, "derived")
+        folder.mkdir()
+        (folder / "task.json").write_text(json.dumps({
+            "instruction": "go", "verify": ["true"],
+            "files": {"agent.py": AGENT, "bodies.json": json.dumps(bodies)}}))
+        env = environment()
+        ran = subprocess.run(
+            [SNAFFLE, "run", "task.json", "--base-url", engine.url, "--model", "any", "--quiet",
+             "--agent", "command", "--agent-cmd", "exec python3 agent.py", "--run", "r",
+             "--rollout", "r"], cwd=folder, env=env, capture_output=True, text=True, check=False)
+        if ran.returncode == 3:
+            self.skipTest(ran.stderr.strip())
+        plain_lines, derived = (subprocess.run(
+            [SNAFFLE, "trace", "r/r", *flags], cwd=folder, env=env, check=True,
+            capture_output=True, text=True).stdout.splitlines()
+            for flags in ([], ["--derive-prompt-ids", engine.url]))
+        self.assertEqual(len(derived), len(bodies))
+        for without, line in zip(plain_lines, derived, strict=True):
+            turn = json.loads(line)
+            ids = turn["derived"]["prompt_token_ids"]
+            self.assertTrue(line.startswith(without[:-1] + ',"derived":'))
+            self.assertEqual(len(ids), turn["usage"]["prompt_tokens"])
+            text, = post(engine.root + "/detokenize", {"tokens": ids})
+            self.assertIn("List the files. afterwards", text["content"])
+            self.assertFalse(turn["prompt_token_ids"])
+            self.assertIn("no_prompt_ids", turn["findings"])
+            self.assertFalse(turn["trainable"])
+        (folder / "derived.jsonl").write_text("\n".join(derived) + "\n")
+        checked = subprocess.run(
+            [sys.executable, TESTS / "schema.py", TESTS.parent / "docs/schema/trace.schema.json",
+             folder / "derived.jsonl"], capture_output=True, text=True, check=False)
+        self.assertEqual((checked.returncode, checked.stdout.strip()), (0, ""))
 
 
 if __name__ == "__main__":
