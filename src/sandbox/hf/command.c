@@ -49,9 +49,11 @@ static void add_path(struct protocol_out *o, uint8_t tag, char *path) {
     free(path);
 }
 
-static void add_command(struct protocol_out *o, const struct hf *s,
-                        const struct sandbox_exec *what) {
-    double timeout_s = what->timeout_s > 0 ? what->timeout_s : EXEC_TIMEOUT_S;
+/* A job has no time-out of its own accord: 0 stands for none. */
+static void add_command(struct protocol_out *o, const struct hf *s, const struct sandbox_exec *what,
+                        bool is_job) {
+    double otherwise_s = is_job ? 0 : EXEC_TIMEOUT_S;
+    double timeout_s = what->timeout_s > 0 ? what->timeout_s : otherwise_s;
     protocol_add_u64(o, PROTOCOL_MAJOR_VERSION, PROTOCOL_MAJOR);
     add_words(o, PROTOCOL_ARGV, what->argv);
     if (what->shell) {
@@ -101,7 +103,7 @@ static int write_spec(const struct hf_command *c, const struct sandbox_exec *wha
     AUTO_BUF struct buf b = {0};
     AUTO_FREE char *path = file_of(c, "spec");
     struct protocol_out o = protocol_fields_begin(&b);
-    add_command(&o, c->sandbox, what);
+    add_command(&o, c->sandbox, what, is_job);
     add_outputs(&o, c, what, is_job);
     if (!path || protocol_fields_end(&o) < 0) {
         return err_set(err, ERR_LIMIT,
