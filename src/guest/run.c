@@ -159,7 +159,8 @@ static void on_end(void *arg) {
     kill_all_start(&((struct runner *)arg)->kill_all, deadline_in_ms(END_KILL_MS));
 }
 
-/* What the spec names as input, else /dev/null. */
+/* What the spec names as input, else /dev/null. It may be a secret, so it is taken off the disk
+ * before the command runs. */
 static int read_input(struct sv spec, struct command *command, struct buf *out, struct err *err) {
     struct sv value;
     AUTO_FREE char *path = NULL;
@@ -168,7 +169,11 @@ static int read_input(struct sv spec, struct command *command, struct buf *out, 
         return 0;
     }
     int r = files_path(value, &path, err);
-    return r < 0 ? r : read_whole(path, JOB_INPUT_MAX, out, err);
+    r = r < 0 ? r : read_whole(path, JOB_INPUT_MAX, out, err);
+    if (r == 0 && unlink(path) < 0) {
+        r = err_sys(err, ERR_SYS, errno, "cannot remove '%s'", path);
+    }
+    return r;
 }
 
 static const struct job_events job_events = {.started = on_started, .failed = on_failed};
