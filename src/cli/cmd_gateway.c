@@ -191,9 +191,11 @@ static int serve(const struct args *a, const struct key *upstream, const struct 
     long long port = 0;
     long long workers = 0;
     long long top = 0;
+    long long loop_break = 0;
     int rc = small_count(a, "port", GATEWAY_PORT, UINT16_MAX, &port, err);
     rc = rc < 0 ? rc : small_count(a, "workers", 1, GATEWAY_WORKERS_MAX, &workers, err);
     rc = rc < 0 ? rc : small_count(a, "top-logprobs", GATEWAY_TOP_LOGPROBS, INT16_MAX, &top, err);
+    rc = rc < 0 ? rc : small_count(a, "loop-break", 0, INT32_MAX, &loop_break, err);
     if (rc == 0 && (!journal || !urls)) {
         rc = err_set(err, ERR_NOMEM, "out of memory");
     }
@@ -225,11 +227,14 @@ static int serve(const struct args *a, const struct key *upstream, const struct 
                 .model_override = args_text(a, "model-override"),
                 .level = args_text(a, "level"),
                 .edits = !args_has(a, "no-edits"),
-                .record = true,
+                .record = !args_has(a, "no-record"),
                 .top_logprobs = (int)top,
                 .max_tokens_cap = args_count(a, "max-tokens-cap", 0),
                 .disable_thinking = args_has(a, "disable-thinking"),
                 .neutral_sampling = args_has(a, "neutral-sampling"),
+                .policy_version = args_text(a, "policy-version"),
+                .loop_break_calls = (unsigned)loop_break,
+                .loop_break_s = args_number(a, "loop-break-s", 0),
                 .header_timeout_s = args_number(a, "request-timeout", GATEWAY_TIMEOUT_S),
             },
     };
@@ -304,6 +309,13 @@ static const struct option options[] = {
      "the endpoint's log-probabilities are those that it sampled from", NULL},
     {"no-edits", OPTION_SWITCH, NULL, "forward requests as they are, asking for nothing more",
      NULL},
+    {"no-record", OPTION_SWITCH, NULL, "write nothing down of the calls", NULL},
+    {"policy-version", OPTION_TEXT, "TEXT",
+     "which weights the endpoint runs, unless its answers say so themselves", NULL},
+    {"loop-break", OPTION_COUNT, "N",
+     "refuse a request whose body failed more than N times before (default: 0: never)", NULL},
+    {"loop-break-s", OPTION_NUMBER, "SECONDS",
+     "count such failures within this time only (default: 60)", NULL},
     {"durable", OPTION_SWITCH, NULL, "a record counts once the disk has it", NULL},
     {"keep-raw", OPTION_SWITCH, NULL, "record the endpoint's answers also as they came", NULL},
     {"drain", OPTION_NUMBER, "SECONDS",
