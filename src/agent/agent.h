@@ -31,8 +31,11 @@ struct agent_config {
     const char *extra_setup_shell; /* NULL: none. */
     const char *sandbox_home;      /* "/home/user" */
     const char *agent_cmd;         /* Of the agent `command`: shell text; NULL: none. */
-    const char *rootfs;   /* The sandbox's system: a folder or OCI layout; NULL: the host's. */
-    const json_t *mounts; /* ["HOST_PATH:PATH"], seen read-only inside; NULL: none. */
+    const char *rootfs;     /* The sandbox's system: a folder or OCI layout; NULL: the host's. */
+    const json_t *mounts;   /* ["HOST_PATH:PATH"], seen read-only inside; NULL: none. */
+    const char *capture;    /* "tunnel", "public" or "sandbox"; NULL: as the backend can. */
+    const char *public_url; /* Of `public`: where sandboxes reach the gateway. */
+    const char *listen;     /* Of `public`: ADDRESS:PORT to bind; NULL: 127.0.0.1:7000. */
     long long proxy_max_tokens_cap; /* 16384; 0: none (null in JSON). */
     int proxy_top_logprobs;         /* 5 */
     bool proxy_disable_thinking;

@@ -11,6 +11,7 @@
 static const char *const modes[] = {"transparent_proxy", "black_box", NULL};
 static const char *const networks[] = {"none", "model", "full", NULL};
 static const char *const verify_on[] = {"always", "clean", NULL};
+static const char *const captures[] = {"tunnel", "public", "sandbox", NULL};
 static const char *const truths[] = {"true", "false", NULL};
 
 const struct option run_settings_options[] = {
@@ -37,6 +38,14 @@ const struct option run_settings_options[] = {
      "show a file or folder of this machine read-only inside, under PATH; may be repeated", NULL},
     {"rootfs", OPTION_FOLDER, "DIR",
      "the system inside, in place of this machine's: a root folder or an OCI image layout", NULL},
+    {"capture", OPTION_WORD, "WAY",
+     "how the agent reaches its model: by the sandbox's own port (tunnel), at this machine's "
+     "--public-url, or through a gateway inside the sandbox (default: local: tunnel; hf: sandbox)",
+     captures},
+    {"public-url", OPTION_TEXT, "URL",
+     "of --capture public: where sandboxes reach this process's gateway", NULL},
+    {"listen", OPTION_TEXT, "ADDRESS:PORT",
+     "of --capture public: where the gateway listens (default: 127.0.0.1:7000)", NULL},
     {"runs", OPTION_FOLDER, "DIR", "where runs are kept (default: ./runs)", NULL},
     {"run", OPTION_TEXT, "NAME", "the run's name (default: made from the time)", NULL},
     {"network", OPTION_WORD, "WORD",

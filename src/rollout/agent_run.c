@@ -6,7 +6,7 @@
 #include "agent/plan.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "rollout/session_impl.h"
+#include "rollout/capture.h"
 
 #define TICK_MS 1000 /* How often a waiting rollout looks at its calls and its clock. */
 #define UPSTREAM_DOWN_CALLS                                                                        \
@@ -14,30 +14,10 @@
                                */
 #define UPSTREAM_DOWN_S 120.0 /* engine that restarts is back within two minutes. */
 #define KILL_ALL_S 20         /* SIGKILL needs no more than a machine under load. */
-#define GATEWAY_CLOSE_S 5     /* For answers that were on their way when the agent ended. */
-
-static void look_at_calls(struct rollout_session *s) {
-    if (s->gateway) {
-        gateway_session_stats(s->gateway, &s->stats);
-    }
-}
-
-/* The model's port inside leads to the gateway, where the phase's network has it at all. */
-static int open_model(struct rollout_session *s, struct err *err) {
-    if (s->network == SANDBOX_NETWORK_NONE) {
-        return 0;
-    }
-    const char *path = sandbox_model_socket(s->sandbox);
-    if (!path) {
-        return err_set(err, ERR_UNSUPPORTED, "backend '%s' has no way to the model",
-                       s->factory->backend->name);
-    }
-    return gateway_session_listen_unix(s->gateway, path, err);
-}
 
 static int start(struct rollout_session *s, struct err *err) {
     double seconds = rollout_budget_phase_s(&s->budget, ROLLOUT_PHASE_AGENT, clock_ms());
-    int r = open_model(s, err);
+    int r = session_bind_model(s, err);
     if (r < 0) {
         return r;
     }
@@ -93,31 +73,24 @@ int rollout_session_start_agent(struct rollout_session *s, struct err *err) {
     return r;
 }
 
-/* Lets go of the gateway's session: open calls end, and nothing is written after. */
-static void close_gateway(struct rollout_session *s) {
-    if (!s->gateway) {
-        return;
-    }
-    factory_leave(s);
-    look_at_calls(s);
-    struct gateway_session *gateway = TAKE(s->gateway);
-    struct err e = {0};
-    deadline_ms until = cancel_thrown(s->control.hard) ? 0 : deadline_in_s(GATEWAY_CLOSE_S);
-    if (gateway_session_close(gateway, until, &e) < 0) {
-        log_warning("%s: %s", s->name, e.msg);
-        if (factory_captures(s->factory)) {
-            session_note(s, ROLLOUT_CAUSE_CAPTURE_FAULT, &e);
-        }
-    }
-}
-
 static void note_ran(struct rollout_session *s) {
     s->agent_ran_s = (double)(clock_us() - s->agent_began_us) / 1e6;
+}
+
+/* A gateway inside is asked to end between the agent's death and that of everything else, so that
+ * it can write down how the last calls ended. */
+static void stop_inside(struct rollout_session *s) {
+    struct err ignored = {0}; /* kill_all follows. */
+    if (s->inside && s->agent == SESSION_AGENT_RUNNING && sandbox_job_kill(s->job, &ignored) < 0) {
+        log_debug("%s: the agent did not end alone: %s", s->name, ignored.msg);
+    }
+    session_end_model(s);
 }
 
 void session_stop_agent(struct rollout_session *s) {
     if (s->sandbox && s->agent != SESSION_AGENT_NOT_STARTED && s->job) {
         struct err e = {0};
+        stop_inside(s);
         if (sandbox_kill_all(s->sandbox, deadline_in_s(KILL_ALL_S), &e) < 0) {
             /* What lives on dies with the restart or the teardown that follows in every case. */
             log_warning("%s: cannot see the agent's processes dead: %s", s->name, e.msg);
@@ -134,7 +107,7 @@ void session_stop_agent(struct rollout_session *s) {
         note_ran(s);
     }
     pthread_rwlock_wrlock(&s->alive);
-    close_gateway(s);
+    session_close_model(s);
     pthread_rwlock_unlock(&s->alive);
     if (s->phase == ROLLOUT_PHASE_AGENT) {
         session_phase_end(s);
@@ -155,7 +128,7 @@ static int stop_for(struct rollout_session *s, enum rollout_cause cause, const s
 
 /* Whether the rollout is lost while its agent goes on; fills `why`. */
 static enum rollout_cause watch(struct rollout_session *s, struct err *why) {
-    look_at_calls(s);
+    session_look_at_calls(s);
     if (s->stats.capture_fault && factory_captures(s->factory)) {
         err_set(why, ERR_FULL, "the journal refused a record: is there space left?");
         return ROLLOUT_CAUSE_CAPTURE_FAULT;

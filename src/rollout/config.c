@@ -33,6 +33,9 @@ const char *const config_fields[] = {"provider",
                                      "agent_cmd",
                                      "mounts",
                                      "rootfs",
+                                     "capture",
+                                     "public_url",
+                                     "listen",
                                      "proxy_max_tokens_cap",
                                      "proxy_top_logprobs",
                                      "proxy_disable_thinking",
@@ -44,6 +47,7 @@ const char *const config_fields[] = {"provider",
 
 static const char *const providers[] = {"openai_compatible", "openai", "anthropic", NULL};
 static const char *const run_formats[] = {"json", "default", NULL};
+static const char *const captures[] = {"tunnel", "public", "sandbox", NULL};
 
 /* ERR_INPUT unless the word is in the list. */
 static int check_word(const char *where, const char *field, const char *word,
@@ -139,6 +143,9 @@ static int read_strings(struct json_at at, struct agent_config *c, struct err *e
                    {"sandbox_home", &c->sandbox_home},
                    {"agent_cmd", &c->agent_cmd},
                    {"rootfs", &c->rootfs},
+                   {"capture", &c->capture},
+                   {"public_url", &c->public_url},
+                   {"listen", &c->listen},
                    {"policy_version", &c->policy_version}};
     int r = 0;
     for (size_t i = 0; i < ARRAY_LEN(strings) && r == 0; i++) {
@@ -209,6 +216,9 @@ static int read_fields(struct json_at at, struct agent_config *c, struct err *er
     r = r < 0 ? r
               : check_word(at.where, "run_format", c->run_format, run_formats, "json or default",
                            err);
+    if (r == 0 && c->capture) {
+        r = check_word(at.where, "capture", c->capture, captures, "tunnel, public or sandbox", err);
+    }
     if (r == 0 && c->agent_cmd && !c->agent_cmd[strspn(c->agent_cmd, " \t\r\n")]) {
         return err_set(err, ERR_INPUT, "%s: agent_cmd: is empty", at.where);
     }
@@ -320,21 +330,21 @@ json_t *config_to_json(const struct config *c) {
     if (!names || !cap) {
         return NULL;
     }
-    return json_pack("{s:s, s:s?, s:s, s:I, s:s?, s:O, s:O?, s:s?, s:O, s:s, s:f, s:O, s:s?, s:s, "
-                     "s:s?, s:O?, s:s?, "
-                     "s:O, s:i, s:b, s:b, s:s?, s:I, s:f}",
-                     "provider", a->provider, "base_url", a->base_url, "model", a->model,
-                     "request_timeout_ms", (json_int_t)a->request_timeout_ms, "opencode_version",
-                     a->opencode_version, "disabled_tools", a->disabled_tools, "enabled_tools",
-                     a->enabled_tools, "system_prompt", a->system_prompt, "extra_opencode_json",
-                     a->extra_opencode_json, "run_format", a->run_format, "agent_timeout_s",
-                     a->agent_timeout_s, "extra_env_names", names, "extra_setup_shell",
-                     a->extra_setup_shell, "sandbox_home", a->sandbox_home, "agent_cmd",
-                     a->agent_cmd, "mounts", a->mounts, "rootfs", a->rootfs, "proxy_max_tokens_cap",
-                     cap, "proxy_top_logprobs", a->proxy_top_logprobs, "proxy_disable_thinking",
-                     a->proxy_disable_thinking, "neutral_sampling", a->neutral_sampling,
-                     "policy_version", a->policy_version, "loop_break_calls",
-                     (json_int_t)a->loop_break_calls, "loop_break_s", a->loop_break_s);
+    return json_pack(
+        "{s:s, s:s?, s:s, s:I, s:s?, s:O, s:O?, s:s?, s:O, s:s, s:f, s:O, s:s?, s:s, "
+        "s:s?, s:O?, s:s?, s:s?, s:s?, s:s?, "
+        "s:O, s:i, s:b, s:b, s:s?, s:I, s:f}",
+        "provider", a->provider, "base_url", a->base_url, "model", a->model, "request_timeout_ms",
+        (json_int_t)a->request_timeout_ms, "opencode_version", a->opencode_version,
+        "disabled_tools", a->disabled_tools, "enabled_tools", a->enabled_tools, "system_prompt",
+        a->system_prompt, "extra_opencode_json", a->extra_opencode_json, "run_format",
+        a->run_format, "agent_timeout_s", a->agent_timeout_s, "extra_env_names", names,
+        "extra_setup_shell", a->extra_setup_shell, "sandbox_home", a->sandbox_home, "agent_cmd",
+        a->agent_cmd, "mounts", a->mounts, "rootfs", a->rootfs, "capture", a->capture, "public_url",
+        a->public_url, "listen", a->listen, "proxy_max_tokens_cap", cap, "proxy_top_logprobs",
+        a->proxy_top_logprobs, "proxy_disable_thinking", a->proxy_disable_thinking,
+        "neutral_sampling", a->neutral_sampling, "policy_version", a->policy_version,
+        "loop_break_calls", (json_int_t)a->loop_break_calls, "loop_break_s", a->loop_break_s);
 }
 
 void config_deinit(struct config *c) {

@@ -11,8 +11,8 @@
  * The agent's configuration: the reference's fields and defaults, from several layers of JSON
  * objects. A later layer wins: objects (extra_opencode_json, extra_env) are merged key by key and
  * deep, all else is replaced, and null puts a field back to its default (proxy_max_tokens_cap: no
- * cap; enabled_tools, system_prompt, extra_setup_shell, agent_cmd, mounts, rootfs, policy_version:
- * none).
+ * cap; enabled_tools, system_prompt, extra_setup_shell, agent_cmd, mounts, rootfs, capture,
+ * public_url, listen, policy_version: none).
  *
  *     struct config_layer layers[] = {{file, "config.json"}, {flags, "the command line"}};
  *     r = config_build(layers, 2, agent_opencode.default_version, &c, err);

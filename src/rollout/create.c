@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "rollout/session_impl.h"
+#include "rollout/capture.h"
 
 #define CREATE_ATTEMPTS                                                                            \
     3 /* As the reference: creation is the flakiest step of a remote backend.                      \
@@ -185,7 +185,15 @@ int session_prepare(struct rollout_session *s, struct err *err) {
             return session_fail(s, ROLLOUT_PHASE_CREATE, err);
         }
     }
+    r = session_start_model(s, err);
+    if (r < 0) {
+        enum rollout_cause same = rollout_cause_of(ROLLOUT_PHASE_INSTALL, r);
+        session_note(s, same == ROLLOUT_CAUSE_AGENT_INSTALL ? ROLLOUT_CAUSE_CAPTURE_FAULT : same,
+                     err);
+        return r;
+    }
     session_phase_end(s);
     s->isolation = sandbox_isolation(s->sandbox);
+    session_note_isolation(s);
     return 0;
 }

@@ -9,9 +9,9 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "rollout/agents.h"
+#include "rollout/capture.h"
 #include "rollout/factory_impl.h"
 #include "rollout/probe.h"
-#include "rollout/session_impl.h"
 
 static int find_backend(struct rollout_factory *f, struct err *err) {
     const char *name = f->o.backend ? f->o.backend : "local";
@@ -20,12 +20,6 @@ static int find_backend(struct rollout_factory *f, struct err *err) {
         const char *near = json_nearest(name, sandbox_backend_names);
         return err_set(err, ERR_INPUT, "backend: '%s' is not known (did you mean '%s'?)", name,
                        near ? near : sandbox_backend_names[0]);
-    }
-    if (!f->backend->has_model_socket) {
-        return err_set(err, ERR_UNSUPPORTED,
-                       "backend: an agent in a sandbox of '%s' can't reach this machine's gateway "
-                       "(use 'local')",
-                       name);
     }
     return 0;
 }
@@ -106,7 +100,9 @@ static int take_names(struct rollout_factory *f, struct err *err) {
                 : rollout_records_new(&(struct rollout_records_options){.runs_dir = f->o.runs_dir,
                                                                         .run = f->o.run,
                                                                         .keep_raw = f->o.keep_raw,
-                                                                        .durable = f->o.durable},
+                                                                        .durable = f->o.durable,
+                                                                        .host = f->listen_host,
+                                                                        .port = f->listen_port},
                                       &f->own_records, err);
     if (r == 0) {
         f->records = f->o.records ? f->o.records : f->own_records;
@@ -120,11 +116,9 @@ static int factory_begin(struct rollout_factory *f, struct err *err) {
     if (r < 0) {
         return r;
     }
-    r = take_names(f, err);
-    if (r < 0) {
-        return r;
-    }
     r = find_backend(f, err);
+    r = r < 0 ? r : factory_find_capture(f, err);
+    r = r < 0 ? r : take_names(f, err);
     r = r < 0 ? r : find_agent(f, err);
     r = r < 0 ? r : factory_read_mounts(f, err);
     r = r < 0 ? r : check_sandbox(f, err);
@@ -154,6 +148,8 @@ void rollout_factory_free(struct rollout_factory *f) {
     }
     rollout_records_free(f->own_records);
     free(f->policy_version);
+    free(f->listen_host);
+    buf_deinit(&f->gateway_gz);
     factory_free_mounts(f);
     agent_installed_deinit(&f->installed);
     pthread_mutex_destroy(&f->lock);

@@ -14,6 +14,9 @@
 
 struct rollout_session;
 
+/* How agents reach their model; see capture.h. */
+enum capture_way { CAPTURE_TUNNEL, CAPTURE_PUBLIC, CAPTURE_SANDBOX };
+
 struct rollout_factory {
     struct rollout_options o;
     const struct sandbox_backend *backend;
@@ -21,11 +24,14 @@ struct rollout_factory {
     struct agent_installed installed; /* All NULL: the agent needs no program of ours. */
     struct sandbox_mount *mounts;     /* The first is the agent's, where one is installed. */
     size_t n_mounts;                  /* Of the user's, which follow. */
+    enum capture_way capture;
+    char *listen_host; /* Of CAPTURE_PUBLIC; else NULL. */
+    uint16_t listen_port;
     char run[STORE_NAME_MAX + 1];
     char owner[STORE_NAME_MAX + 1]; /* The label of what this process makes. */
 
     pthread_mutex_t lock; /* Over the policy's version and the sessions that have a gateway's;
-                             and over the last four, until they are there. */
+                             and over those behind the records, until they are there. */
     char *policy_version;
     unsigned policy_serial;       /* How often it was set; 0: the configuration's holds. */
     struct rollout_session *live; /* Linked by next_live. */
@@ -36,6 +42,8 @@ struct rollout_factory {
     const char *journal_dir;
     struct journal *journal;
     struct gateway *gateway;
+    struct buf gateway_gz; /* The static gateway's program, compressed. */
+    char gateway_sha256[65];
 };
 
 /* mounts.c: fills `mounts` from the configuration, and frees them. */

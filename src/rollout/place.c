@@ -3,37 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "rollout/session_impl.h"
-
-#define MODEL_URL "http://127.0.0.1:7000/v1" /* SANDBOX_MODEL_PORT, as the agent is told. */
-
-static int open_gateway_session(struct rollout_session *s, struct err *err) {
-    const struct rollout_options *o = &s->factory->o;
-    const struct agent_config *c = o->config;
-    bool captures = factory_captures(s->factory);
-    unsigned serial;
-    AUTO_FREE char *policy = factory_policy(s->factory, &serial);
-    int r = gateway_session_open(s->factory->gateway,
-                                 &(struct gateway_session_options){
-                                     .name = s->name,
-                                     .upstream_url = c->base_url,
-                                     .api_key = c->api_key,
-                                     .key_name = o->key_name,
-                                     .model_override = c->model,
-                                     .edits = captures,
-                                     .record = captures,
-                                     .top_logprobs = c->proxy_top_logprobs,
-                                     .max_tokens_cap = c->proxy_max_tokens_cap,
-                                     .disable_thinking = c->proxy_disable_thinking,
-                                     .neutral_sampling = o->neutral_sampling || c->neutral_sampling,
-                                     .policy_version = policy,
-                                     .loop_break_calls = (unsigned)c->loop_break_calls,
-                                     .loop_break_s = c->loop_break_s,
-                                     .header_timeout_s = (double)c->request_timeout_ms / 1000,
-                                 },
-                                 &s->gateway, err);
-    return r < 0 ? r : factory_enter(s, serial, err);
-}
+#include "rollout/capture.h"
 
 int session_plan(struct rollout_session *s, double deadline_unix, struct agent_plan *out,
                  struct err *err) {
@@ -49,8 +19,8 @@ int session_plan(struct rollout_session *s, double deadline_unix, struct agent_p
     }
     struct agent_job job = {
         .instruction = s->task->instruction,
-        .base_url = MODEL_URL,
-        .api_key = gateway_session_token(s->gateway),
+        .base_url = s->model_url,
+        .api_key = s->token,
         .title = s->name,
         .deadline_unix = deadline_unix,
     };
@@ -87,7 +57,7 @@ int session_place_files(struct rollout_session *s, const struct task_file *files
 
 int session_place(struct rollout_session *s, struct err *err) {
     session_say(s, NULL, "placing %s and %zu files", s->factory->agent->name, s->task->n_files);
-    int r = open_gateway_session(s, err);
+    int r = session_open_model(s, err);
     if (r < 0) {
         return r;
     }

@@ -14,14 +14,23 @@ char *factory_policy(struct rollout_factory *f, unsigned *serial) {
     return copy;
 }
 
+/* A gateway inside a sandbox can't be told: its calls keep the version of its start, and the result
+ * says so. */
+static int tell(struct rollout_session *s, const char *version, struct err *err) {
+    if (!s->gateway) {
+        s->policy_changed = true;
+        return 0;
+    }
+    return gateway_session_set_policy_version(s->gateway, version, err);
+}
+
 int factory_enter(struct rollout_session *s, unsigned serial, struct err *err) {
     struct rollout_factory *f = s->factory;
     pthread_mutex_lock(&f->lock);
     s->next_live = f->live;
     f->live = s;
-    int r = serial == f->policy_serial
-                ? 0 /* Else it was changed since the session was opened. */
-                : gateway_session_set_policy_version(s->gateway, f->policy_version, err);
+    /* Else it was changed since the session was opened. */
+    int r = serial == f->policy_serial ? 0 : tell(s, f->policy_version, err);
     pthread_mutex_unlock(&f->lock);
     return r;
 }
@@ -52,7 +61,7 @@ int rollout_factory_set_policy_version(struct rollout_factory *f, const char *ve
     f->policy_serial++;
     for (struct rollout_session *s = f->live; s; s = s->next_live) {
         struct err one = {0};
-        int code = gateway_session_set_policy_version(s->gateway, version, &one);
+        int code = tell(s, version, &one);
         if (code < 0 && r == 0) {
             r = code;
             if (err) {
@@ -72,8 +81,16 @@ int rollout_session_set_policy_version(struct rollout_session *s, const char *ve
     while (live && live != s) {
         live = live->next_live;
     }
-    int r = live ? gateway_session_set_policy_version(s->gateway, version, err)
-                 : err_set(err, ERR_STATE, "the agent has ended: it makes no more calls");
+    int r = 0;
+    if (!live) {
+        r = err_set(err, ERR_STATE, "the agent has ended: it makes no more calls");
+    } else if (!s->gateway) {
+        r = err_set(
+            err, ERR_UNSUPPORTED,
+            "with capture 'sandbox' the version can't change under an agent (use 'public')");
+    } else {
+        r = gateway_session_set_policy_version(s->gateway, version, err);
+    }
     pthread_mutex_unlock(&f->lock);
     return r;
 }

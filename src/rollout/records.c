@@ -73,9 +73,11 @@ static int open_locked(struct rollout_records *r, struct err *err) {
                             &r->journal, err);
     }
     return code < 0 ? code
-                    : gateway_start(
-                          &(struct gateway_options){.journal = r->journal, .keep_raw = o->keep_raw},
-                          &r->gateway, err);
+                    : gateway_start(&(struct gateway_options){.journal = r->journal,
+                                                              .host = o->host,
+                                                              .port = o->port,
+                                                              .keep_raw = o->keep_raw},
+                                    &r->gateway, err);
 }
 
 int rollout_records_open(struct rollout_records *r, struct err *err) {

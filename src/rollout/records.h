@@ -26,6 +26,8 @@ struct rollout_records_options {
     const char *run;      /* NULL: made from the time and chance. */
     bool keep_raw;
     bool durable;
+    const char *host; /* Kept. The gateway listens there too; NULL: unix sockets only. */
+    uint16_t port;
 };
 
 /* Checks the name, and opens nothing. */

@@ -39,6 +39,10 @@ static void note_turns(struct rollout_session *s, const struct turns *turns) {
     if (turns->discarded > 0) {
         session_finding(s, "discarded_turns", "%u of %zu turns", turns->discarded, n);
     }
+    if (s->policy_changed) {
+        session_finding(s, "policy_changed",
+                        "while the gateway inside the sandbox could not be told");
+    }
     if (s->stats.loop_refusals > 0) {
         session_finding(s, "loop_broken", "%llu requests were refused",
                         (unsigned long long)s->stats.loop_refusals);

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rand.h"
-#include "rollout/session_impl.h"
+#include "rollout/inside.h"
 
 static int take_names(struct rollout_session *s, const struct rollout_names *names,
                       struct err *err) {
@@ -109,6 +109,9 @@ static void session_destroy(struct rollout_session *s) {
     json_decref(s->verify_results);
     json_decref(s->result);
     free(s->log_path);
+    free(s->model_url);
+    free(s->token);
+    inside_free(s->inside);
     free(s->workdir);
     free(s->dir);
     cancel_free(s->stop);

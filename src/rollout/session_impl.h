@@ -73,7 +73,11 @@ struct rollout_session {
     char sandbox_id[128];
     enum sandbox_network network; /* Of the phase that runs. */
     json_t *isolation;
-    struct gateway_session *gateway;
+    struct gateway_session *gateway;    /* NULL where the gateway is in the sandbox. */
+    struct inside *inside;              /* That one. */
+    char *model_url;                    /* What the agent is told; */
+    char *token;                        /* and its only key. */
+    bool policy_changed;                /* While the gateway inside could not be told. */
     struct rollout_session *next_live;  /* Under the factory's lock. */
     struct gateway_session_stats stats; /* The last that were seen. */
     struct sandbox_job *job;

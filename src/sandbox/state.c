@@ -158,13 +158,12 @@ int state_dir(char **out, struct err *err) {
     return r;
 }
 
-/* The guest's places beside a program in `dir`: installed together, in the build tree, installed
- * under a prefix. */
-static char *guest_beside(const char *dir) {
-    static const char *const places[] = {"snaffle-guest", "../guest/snaffle-guest",
-                                         "../libexec/snaffle/snaffle-guest"};
+/* The places of a program of ours beside another in `dir`: installed together, in the build tree,
+ * installed under a prefix, in a source tree where it was built by itself. */
+static char *find_beside(const char *dir, const char *name) {
+    static const char *const places[] = {".", "../guest", "../libexec/snaffle", "../../../dist"};
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        AUTO_FREE char *path = file_join(dir, places[i]);
+        AUTO_FREE char *path = mem_printf("%s/%s/%s", dir, places[i], name);
         if (path && access(path, R_OK) == 0) {
             return TAKE(path);
         }
@@ -172,18 +171,33 @@ static char *guest_beside(const char *dir) {
     return NULL;
 }
 
-static int find_guest(char **out, struct err *err) {
-    const char *named = env_get("SNAFFLE_GUEST");
+/* NULL: there is none. */
+static char *find_program(const char *name, const char *variable) {
+    const char *named = env_get(variable);
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (named) {
-        *out = mem_strdup(named);
-    } else if (n > 0) {
-        exe[n] = '\0';
-        char *slash = strrchr(exe, '/');
-        *(slash ? slash : exe) = '\0';
-        *out = guest_beside(exe);
+    if (named || n <= 0) {
+        return mem_strdup(named);
     }
+    exe[n] = '\0';
+    char *slash = strrchr(exe, '/');
+    *(slash ? slash : exe) = '\0';
+    return find_beside(exe, name);
+}
+
+int state_gateway(char **out, struct err *err) {
+    char *path = find_program("snaffle-gateway", "SNAFFLE_GATEWAY_PROGRAM");
+    if (!path) {
+        return err_set(err, ERR_ENVIRONMENT,
+                       "no program 'snaffle-gateway' beside snaffle (run `./dev build static`, or "
+                       "set SNAFFLE_GATEWAY_PROGRAM to its path)");
+    }
+    *out = path;
+    return 0;
+}
+
+static int find_guest(char **out, struct err *err) {
+    *out = find_program("snaffle-guest", "SNAFFLE_GUEST");
     if (!*out) {
         return err_set(err, ERR_ENVIRONMENT,
                        "no program 'snaffle-guest' beside snaffle (install it there, or set "

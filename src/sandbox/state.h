@@ -32,6 +32,10 @@ int state_guest(const char *dir, char **out, struct err *err) CHECK_RESULT;
 /* ERR_ENVIRONMENT, naming the folder and the remedy, if a folder above `path` keeps `uid` out. */
 int state_check_passable(const char *path, uid_t uid, struct err *err) CHECK_RESULT;
 
+/* Gives the path of the static gateway: $SNAFFLE_GATEWAY_PROGRAM, else beside the running program
+ * as the guest. The caller frees. */
+int state_gateway(char **out, struct err *err) CHECK_RESULT;
+
 #define STATE_UID_FIRST                                                                            \
     1900000000u                /* Far above what systems give people, services, containers.        \
                                 */

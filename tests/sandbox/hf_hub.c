@@ -16,6 +16,7 @@
 
 #define TOKEN "hf_testtoken"
 #define START_S 20
+#define REACH_MAX 3
 
 static char folder[] = "/tmp/snaffle-hub-test-XXXXXX";
 static pid_t hub;
@@ -27,14 +28,30 @@ static bool cannot(const char *why) {
     return false;
 }
 
+static char reached[REACH_MAX][8];
+static size_t n_reached;
+
+void hub_reach(int port) {
+    BUG_IF(n_reached == REACH_MAX);
+    (void)snprintf(reached[n_reached++], sizeof reached[0], "%d", port);
+}
+
 static void run(const char *words, const char *port_path) {
     const char *program = getenv("SNAFFLE_FAKE_HUB");
     if (!program) {
         _exit(127);
     }
     (void)!freopen("/dev/null", "w", stdout);
-    execl(program, program, "--sbx", getenv("SNAFFLE_SBX_DOUBLE"), "--sbx-words", words, "--token",
-          TOKEN, "--port-file", port_path, "--log", log_path, "--die-with-parent", (char *)NULL);
+    const char *argv[14 + 2 * REACH_MAX] = {
+        program,       "--sbx",       getenv("SNAFFLE_SBX_DOUBLE"),
+        "--sbx-words", words,         "--token",
+        TOKEN,         "--port-file", port_path,
+        "--log",       log_path,      "--die-with-parent"};
+    for (size_t i = 0, at = 12; i < n_reached; i++) {
+        argv[at++] = "--reach";
+        argv[at++] = reached[i];
+    }
+    execv(program, (char *const *)(uintptr_t)argv);
     _exit(127);
 }
 

@@ -13,6 +13,8 @@
 /* Starts it; `words` are those of --sbx-words. false where it can't work: not root, say, or no
  * program; the reason stands on stdout as a comment of TAP. */
 bool hub_start(const char *words);
+/* Before it: jobs see this port of the machine's loopback on their own. Three at most. */
+void hub_reach(int port);
 void hub_stop(void);
 
 void hub_set_faults(const char *rules); /* JSON. */
