@@ -16,7 +16,7 @@ STRING = r'"(?:[^"\\]|\\.)*"'
 ROW = re.compile(rf'\{{\s*"([a-z_]+)",\s*([FWI]),\s*((?:{STRING}\s*)+),\s*(NULL|(?:{STRING}\s*)+)\}}')
 # The places where a code is given out, each with the code as a literal.
 GIVEN = (r'session_finding\(s, "([a-z_]+)"', r'trace_add_finding\([^;]*?, "([a-z_]+)"\)',
-         r'find\(\w+, "([a-z_]+)", err\)')
+         r'find\(\w+, "([a-z_]+)", err\)', r'answer_add_finding\(result, "([a-z_]+)"')
 TABLES = {"src/train/judge.c": r'\{[^{}]*?,\s*"([a-z_]+)"\}', "src/gateway/evidence.c": r'"([a-z_]+)"\}',
           "src/rollout/session.c": r'\{"\w+", "([a-z_]+_limit)"\}'}
 

@@ -177,6 +177,10 @@ const struct finding_kind finding_of_rollouts[] = {
     {"disk_limit", W, "the home, /tmp or /dev/shm was full, or grew beyond its limit",
      "raise limits.disk_mb"},
     {"teardown_failed", W, "the sandbox could not be torn down", "run snaffle gc"},
+    {"template_ignored", W, "the call named a template, and the backend has none", NULL},
+    {"prompt_ids_unreadable", W, "the trace could not be read for the prompts' token ids", NULL},
+    {"answer_cut", W, "the call's answer was too large: token arrays were left out of it",
+     "read the stored rollout: snaffle show, snaffle trace"},
     {0},
 };
 

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/tool/box.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "server/tool/rules.h"
+
+#define TICK_MS 1000 /* As a rollout's own. */
+
+static int box_begin(struct tool_box *b, struct err *err) {
+    int r = rules_check(b->o.allow, err);
+    r = r < 0
+            ? r
+            : rollout_records_new(&(struct rollout_records_options){.runs_dir = b->rollout.runs_dir,
+                                                                    .run = b->rollout.run,
+                                                                    .keep_raw = b->rollout.keep_raw,
+                                                                    .durable = b->rollout.durable},
+                                  &b->records, err);
+    r = r < 0 ? r : cancel_new(&b->hard, err);
+    return r < 0 ? r : cancel_new_under(b->hard, &b->soft, err);
+}
+
+int tool_box_new(const struct tool_options *o, struct tool_box **out, struct err *err) {
+    struct tool_box *b = calloc(1, sizeof *b);
+    if (!b) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    b->o = *o;
+    b->rollout = o->rollout ? *o->rollout : (struct rollout_options){0};
+    b->o.rollout = &b->rollout;
+    b->concurrent_max = o->concurrent_max ? o->concurrent_max : TOOL_CONCURRENT_DEFAULT;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->turn, NULL);
+    int r = box_begin(b, err);
+    if (r < 0) {
+        tool_box_free(b);
+        return r;
+    }
+    *out = b;
+    return 0;
+}
+
+void tool_box_free(struct tool_box *b) {
+    if (!b) {
+        return;
+    }
+    BUG_IF(b->calls > 0);
+    rollout_records_free(b->records);
+    cancel_free(b->soft);
+    cancel_free(b->hard);
+    pthread_cond_destroy(&b->turn);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+void tool_box_refuse(struct tool_box *b) {
+    pthread_mutex_lock(&b->lock);
+    b->refuses = true;
+    pthread_mutex_unlock(&b->lock);
+}
+
+void tool_box_cancel(struct tool_box *b, bool hard) {
+    tool_box_refuse(b);
+    cancel_throw(hard ? b->hard : b->soft);
+    pthread_mutex_lock(&b->lock);
+    pthread_cond_broadcast(&b->turn);
+    pthread_mutex_unlock(&b->lock);
+}
+
+unsigned tool_box_calls(struct tool_box *b) {
+    pthread_mutex_lock(&b->lock);
+    unsigned n = b->calls;
+    pthread_mutex_unlock(&b->lock);
+    return n;
+}
+
+int box_admit(struct tool_box *b, struct err *err) {
+    pthread_mutex_lock(&b->lock);
+    unsigned most = b->concurrent_max + TOOL_WAITING_MAX;
+    int r =
+        b->refuses ? err_set(err, ERR_STATE, "the server is ending")
+        : b->calls >= most
+            ? err_set(err, ERR_FULL, "busy: %u rollouts run or wait (try again later)", b->calls)
+            : 0;
+    b->calls += r == 0;
+    pthread_mutex_unlock(&b->lock);
+    return r;
+}
+
+void box_leave(struct tool_box *b) {
+    pthread_mutex_lock(&b->lock);
+    b->calls--;
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* The next four with the lock held. */
+static void line_up(struct tool_call *c) {
+    struct tool_call **at = &c->box->first_waiting;
+    while (*at) {
+        at = &(*at)->next_waiting;
+    }
+    c->next_waiting = NULL;
+    *at = c;
+}
+
+static void step_out(struct tool_call *c) {
+    struct tool_call **at = &c->box->first_waiting;
+    while (*at != c) {
+        at = &(*at)->next_waiting;
+    }
+    *at = c->next_waiting;
+    pthread_cond_broadcast(&c->box->turn);
+}
+
+/* Calls that come first: those that run, if no place is free, and those in the line before. */
+static unsigned before(const struct tool_call *c) {
+    unsigned n = 0;
+    for (const struct tool_call *at = c->box->first_waiting; at != c; at = at->next_waiting) {
+        n++;
+    }
+    return n;
+}
+
+static void tell_place(struct tool_call *c, unsigned place, bool tick, int64_t since_ms) {
+    char text[80];
+    snprintf(text, sizeof text, "waiting: all places are taken, %u before this one", place);
+    call_tell(c, &(struct tool_progress){.phase = "waiting",
+                                         .text = text,
+                                         .tick = tick,
+                                         .elapsed_s = (double)(clock_ms() - since_ms) / 1000});
+}
+
+int box_take_turn(struct tool_call *c, struct err *err) {
+    struct tool_box *b = c->box;
+    int64_t since = clock_ms();
+    unsigned told = UINT32_MAX;
+    deadline_ms tick = deadline_in_ms(TICK_MS);
+    pthread_mutex_lock(&b->lock);
+    line_up(c);
+    while (!cancel_thrown(c->cancel) &&
+           (b->first_waiting != c || b->running >= b->concurrent_max)) {
+        unsigned place = before(c);
+        if (place != told || deadline_passed(tick)) {
+            tell_place(c, place, place == told, since);
+            told = place;
+            tick = deadline_in_ms(TICK_MS);
+        }
+        thread_wait(&b->turn, &b->lock, tick);
+    }
+    step_out(c);
+    int r = cancel_thrown(c->cancel) ? err_set(err, ERR_CANCELLED, "cancelled before it began") : 0;
+    b->running += r == 0;
+    pthread_mutex_unlock(&b->lock);
+    return r;
+}
+
+void box_end_turn(struct tool_box *b) {
+    pthread_mutex_lock(&b->lock);
+    b->running--;
+    pthread_cond_broadcast(&b->turn);
+    pthread_mutex_unlock(&b->lock);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_SERVER_TOOL_BOX_H
+#define SNAFFLE_SERVER_TOOL_BOX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/cancel.h"
+#include "rollout/records.h"
+#include "server/tool/answer.h"
+#include "server/tool/tool.h"
+
+/* What stands behind a box, for the files of this folder. */
+
+struct tool_box {
+    struct tool_options o; /* `rollout` points to the next. */
+    struct rollout_options rollout;
+    struct rollout_records *records;
+    struct cancel *soft; /* Over all calls. */
+    struct cancel *hard;
+    unsigned concurrent_max;
+
+    pthread_mutex_t lock;            /* Over all below. */
+    pthread_cond_t turn;             /* The line moved, or somebody in it was cancelled. */
+    struct tool_call *first_waiting; /* Linked by next_waiting, in their order. */
+    unsigned running;
+    unsigned calls;
+    bool refuses;
+};
+
+struct tool_call {
+    struct tool_box *box;
+    struct tool_watch watch;
+    json_t *arguments; /* A copy: the thread's alone. */
+    struct cancel *cancel;
+    pthread_t thread;
+    struct tool_call *next_waiting;
+    bool began; /* A rollout: whatever comes is a result. The thread's, as all below. */
+
+    enum tool_outcome outcome;
+    struct answer answer; /* Of other outcomes than TOOL_DONE, the error. */
+    json_t *result;       /* Of TOOL_DONE. */
+};
+
+/* Counts the call in; ERR_FULL: too many wait; ERR_STATE: the server ends. */
+int box_admit(struct tool_box *b, struct err *err) CHECK_RESULT;
+void box_leave(struct tool_box *b);
+
+/* Waits until this call may run, and tells its watch meanwhile; ERR_CANCELLED. Its thread calls,
+ * and box_end_turn after. */
+int box_take_turn(struct tool_call *c, struct err *err) CHECK_RESULT;
+void box_end_turn(struct tool_box *b);
+
+/* Tells the call's watch, on its loop. Any thread. */
+void call_tell(struct tool_call *c, const struct tool_progress *p);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "rollout/result.h"
+#include "server/tool/answer.h"
+#include "server/tool/arguments.h"
+#include "server/tool/box.h"
+
+/* As a batch's threads: what an engine wrote nests deeply. */
+#define STACK_BYTES (1u << 20)
+
+/* A progress message on its way to the loop. */
+struct note {
+    struct tool_call *call;
+    struct tool_progress progress;
+    char phase[16];
+    char text[256];
+};
+
+static void deliver_note(void *arg) {
+    struct note *n = arg;
+    n->progress.phase = n->phase;
+    n->progress.text = n->text;
+    n->call->watch.on_progress(n->call->watch.arg, &n->progress);
+    free(n);
+}
+
+void call_tell(struct tool_call *c, const struct tool_progress *p) {
+    struct note *n = c->watch.on_progress ? calloc(1, sizeof *n) : NULL;
+    if (!n) {
+        return; /* Without memory a message less. */
+    }
+    n->call = c;
+    n->progress = *p;
+    snprintf(n->phase, sizeof n->phase, "%s", p->phase);
+    snprintf(n->text, sizeof n->text, "%s", p->text);
+    loop_post(c->watch.loop, deliver_note, n);
+}
+
+static void on_event(void *arg, const struct rollout_event *e) {
+    struct tool_call *c = arg;
+    c->began = true;
+    call_tell(c, &(struct tool_progress){.phase = rollout_phase_name(e->phase),
+                                         .text = e->text,
+                                         .tick = e->tick,
+                                         .elapsed_s = e->elapsed_s,
+                                         .calls = e->calls,
+                                         .completion_tokens = e->completion_tokens});
+}
+
+static void fail(struct tool_call *c, const struct err *why) {
+    bool invalid = why->code == ERR_INPUT || why->code == ERR_DENIED || why->code == ERR_USAGE ||
+                   why->code == ERR_UNSUPPORTED;
+    c->outcome = why->code == ERR_CANCELLED ? TOOL_CANCELLED : invalid ? TOOL_INVALID : TOOL_FAILED;
+    buf_reset(&c->answer.text);
+    buf_reset(&c->answer.quoted);
+    if (buf_adds(&c->answer.text, why->msg) < 0 ||
+        json_quote(buf_sv(&c->answer.text), &c->answer.quoted) < 0) {
+        buf_reset(&c->answer.quoted); /* Told as want of memory. */
+    }
+}
+
+static const char *text_in(const json_t *object, const char *field) {
+    const char *text = json_string_value(json_object_get(object, field));
+    return text ? text : "";
+}
+
+static int give_result(struct tool_call *c, const struct tool_request *q, json_t *result,
+                       const char *dir, struct err *err) {
+    int r =
+        q->ignored_template
+            ? answer_add_finding(result, "template_ignored",
+                                 "the backend has no templates; the sandbox is its usual one", err)
+            : 0;
+    r = r < 0 ? r
+              : answer_make(result,
+                            &(struct answer_options){.dir = dir,
+                                                     .include_prompt_ids = q->include_prompt_ids},
+                            &c->answer, err);
+    if (r < 0) {
+        return r;
+    }
+    c->result = json_incref(result);
+    c->outcome = TOOL_DONE;
+    return 0;
+}
+
+static int roll(struct tool_call *c, struct tool_request *q, struct rollout_factory *f,
+                struct err *err) {
+    struct rollout_result result = {0};
+    struct rollout_control control = {
+        .cancel = c->cancel, .hard = c->box->hard, .progress = on_event, .progress_arg = c};
+    int r = rollout_run(f, &q->task, NULL, &control, &result, err);
+    if (r < 0 && c->began) {
+        log_warning("%s: %s", q->task.id, err->msg);
+        result.json = answer_without_result(
+            q->task.id, q->options.mode == ROLLOUT_BLACK_BOX ? "black_box" : "transparent_proxy",
+            err);
+        r = result.json ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+    }
+    r = r < 0 ? r : give_result(c, q, result.json, result.dir, err);
+    rollout_result_deinit(&result);
+    return r;
+}
+
+static int in_turn(struct tool_call *c, struct tool_request *q, struct err *err) {
+    struct rollout_factory *f = NULL;
+    q->options.records = c->box->records;
+    int r = rollout_factory_new(&q->options, &f, err);
+    if (r < 0) {
+        return r;
+    }
+    r = box_take_turn(c, err);
+    if (r == 0) {
+        r = roll(c, q, f, err);
+        box_end_turn(c->box);
+    }
+    rollout_factory_free(f);
+    return r;
+}
+
+static void call_free(struct tool_call *c) {
+    answer_deinit(&c->answer);
+    json_decref(c->result);
+    json_decref(c->arguments);
+    cancel_free(c->cancel);
+    free(c);
+}
+
+static void deliver_end(void *arg) {
+    struct tool_call *c = arg;
+    bool done = c->outcome == TOOL_DONE;
+    bool told = c->answer.quoted.len > 0;
+    const json_t *reward = json_object_get(c->result, "reward");
+    pthread_join(c->thread, NULL); /* This was the last that it did. */
+    box_leave(c->box);
+    c->watch.on_done(c->watch.arg,
+                     &(struct tool_result){
+                         .outcome = c->outcome,
+                         .text = told ? buf_sv(&c->answer.text) : SV("out of memory"),
+                         .quoted = told ? buf_sv(&c->answer.quoted) : SV("\"out of memory\""),
+                         .task_id = done ? text_in(c->result, "task_id") : NULL,
+                         .sandbox_id = done ? text_in(c->result, "sandbox_id") : NULL,
+                         .has_reward = json_is_number(reward),
+                         .reward = json_number_value(reward),
+                     });
+    call_free(c);
+}
+
+static void *run(void *arg) {
+    struct tool_call *c = arg;
+    struct tool_request q = {0};
+    struct err err = {0};
+    int r = tool_request_read(&c->box->o, c->arguments, &q, &err);
+    if (r == 0) {
+        r = in_turn(c, &q, &err);
+        tool_request_deinit(&q);
+    }
+    if (r < 0) {
+        fail(c, &err);
+    }
+    loop_post(c->watch.loop, deliver_end, c);
+    return NULL;
+}
+
+static int call_begin(struct tool_call *c, const json_t *arguments, struct err *err) {
+    if (arguments && !(c->arguments = json_deep_copy(arguments))) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    int r = cancel_new_under(c->box->soft, &c->cancel, err);
+    if (r < 0) {
+        return r;
+    }
+    int why = thread_start(&c->thread, STACK_BYTES, run, c);
+    return why ? err_sys(err, ERR_SYS, why, "cannot start a thread for a rollout") : 0;
+}
+
+static void deliver_refusal(void *arg) {
+    struct tool_call *c = arg;
+    c->watch.on_done(c->watch.arg, &(struct tool_result){.outcome = TOOL_FAILED,
+                                                         .text = buf_sv(&c->answer.text),
+                                                         .quoted = buf_sv(&c->answer.quoted)});
+    call_free(c);
+}
+
+int tool_call_start(struct tool_box *b, const json_t *arguments, const struct tool_watch *w,
+                    struct tool_call **out, struct err *err) {
+    struct tool_call *c = calloc(1, sizeof *c);
+    struct err refused = {0};
+    if (!c) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    c->box = b;
+    c->watch = *w;
+    if (box_admit(b, &refused) < 0) {
+        fail(c, &refused);
+        loop_post(w->loop, deliver_refusal, c);
+        *out = c;
+        return 0;
+    }
+    int r = call_begin(c, arguments, err);
+    if (r < 0) {
+        box_leave(b);
+        call_free(c);
+        return r;
+    }
+    *out = c;
+    return 0;
+}
+
+void tool_call_cancel(struct tool_call *c) {
+    cancel_throw(c->cancel);
+    pthread_mutex_lock(&c->box->lock);
+    pthread_cond_broadcast(&c->box->turn);
+    pthread_mutex_unlock(&c->box->lock);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SNAFFLE_SERVER_TOOL_UPSTREAM_H
+#define SNAFFLE_SERVER_TOOL_UPSTREAM_H
+
+#include "base/err.h"
+#include "rollout/catalog.h"
+#include "server/tool/tool.h"
+
+/* What a call says of its model. "" and NULL: nothing. Borrowed. */
+struct upstream_asked {
+    const char *endpoint;
+    const char *base_url;
+    const char *api_key;
+    const char *model;
+    const bool *disable_thinking;
+};
+
+/*
+ * Which endpoint a call gets, under the operator's rules. An address that the call itself names is
+ * resolved (so this blocks): a link-local one is refused, and on a public server one that is
+ * neither allowed nor an endpoint of the catalog. The server's own keys go to their own addresses,
+ * and to allowed ones. ERR_INPUT, ERR_DENIED.
+ */
+int upstream_choose(const struct tool_options *o, const struct upstream_asked *asked,
+                    struct endpoint *out, struct err *err) CHECK_RESULT;
+
+/* ERR_DENIED when a name stands for a link-local address, on which clouds serve their machines'
+ * credentials; ERR_INPUT when it stands for none. Blocks. */
+int upstream_check_host(const char *host, struct err *err) CHECK_RESULT;
+
+#endif
