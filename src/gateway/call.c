@@ -98,7 +98,8 @@ static void reset(struct call *c) {
         &c->head,         &c->fields,         &c->reason,       &c->out,
         &c->reply_head,   &c->held,           &c->answer,       &c->raw,
         &c->plain,        &c->model,          &c->rewrite.text, &c->rec.head,
-        &c->rec.response, &c->rewrite.values, &c->redact.carry, &c->redact.out};
+        &c->rec.response, &c->rewrite.values, &c->redact.carry, &c->redact.out,
+        &c->splices};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
         clear(bufs[i]);
     }
@@ -111,6 +112,7 @@ static void reset(struct call *c) {
                     .values = c->rewrite.values},
         .plain = c->plain,
         .model = c->model,
+        .splices = c->splices,
         .head = c->head,
         .fields = c->fields,
         .reason = c->reason,
@@ -135,7 +137,8 @@ void call_free_spare(struct worker *w) {
         w->spare_calls = c->next;
         struct buf *const bufs[] = {&c->head,       &c->fields, &c->reason,       &c->out,
                                     &c->reply_head, &c->held,   &c->answer,       &c->raw,
-                                    &c->plain,      &c->model,  &c->redact.carry, &c->redact.out};
+                                    &c->plain,      &c->model,  &c->redact.carry, &c->redact.out,
+                                    &c->splices};
         for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++) {
             buf_deinit(bufs[i]);
         }

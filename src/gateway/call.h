@@ -68,6 +68,7 @@ struct call {
     struct sv agent_text; /* What it says: one of the two. */
     struct request request;
     struct rewrite rewrite;
+    struct buf splices;            /* What the intent says of it. */
     struct buf model;              /* What rewrite.model says, once the request was dropped. */
     bool hides_reasoning;          /* The same for what it asks. */
     struct buf head;               /* Of the request to the engine. */

@@ -146,7 +146,8 @@ static void on_head(void *arg, const struct http1_head *head) {
 }
 
 static int keep_raw(struct call *c, struct sv payload) {
-    if (!c->worker->gateway->keep_raw || !c->record || c->raw.len + payload.n > CALL_ANSWER_MAX) {
+    if (!c->worker->gateway->keep_raw || !c->record || c->written == WRITTEN_WHOLE ||
+        c->raw.len + payload.n > CALL_ANSWER_MAX) {
         return 0;
     }
     return buf_add_sv(&c->raw, payload);

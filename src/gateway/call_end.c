@@ -107,7 +107,11 @@ static int append(struct call *c, enum journal_type type, struct err *err) {
     if (c->worker->gateway->keep_raw && c->raw.len > 0) {
         r.parts[r.n_parts++] = (struct journal_part){SV("raw_answer"), buf_sv(&c->raw)};
     }
-    return journal_append(c->worker->gateway->journal, &r, journal_done, c, err);
+    struct journal *j = c->worker->gateway->journal;
+    /* Of a whole record nothing is changed any more; an open one's lists still grow. */
+    return type == JOURNAL_RESULT && c->written == WRITTEN_OPEN
+               ? journal_append(j, &r, journal_done, c, err)
+               : journal_append_kept(j, &r, journal_done, c, err);
 }
 
 /* True when the record is on its way; false when the call is lost. */

@@ -74,7 +74,6 @@ static int put_head(const struct call *c, struct buf *head) {
 
 void call_write_intent(struct call *c) {
     AUTO_BUF struct buf head = {0};
-    AUTO_BUF struct buf splices = {0};
     struct err e = {0};
     int rc = 0;
     struct journal_record r = {
@@ -85,14 +84,15 @@ void call_write_intent(struct call *c) {
         .n_parts = 1,
     };
     if (c->rewrite.n_edits > 0) {
-        rc = rewrite_put_splices(&c->rewrite, c->agent_text, &splices);
-        r.parts[r.n_parts++] = (struct journal_part){SV("splices"), buf_sv(&splices)};
+        buf_reset(&c->splices);
+        rc = rewrite_put_splices(&c->rewrite, c->agent_text, &c->splices);
+        r.parts[r.n_parts++] = (struct journal_part){SV("splices"), buf_sv(&c->splices)};
     }
     rc = rc < 0 ? rc : put_head(c, &head);
     if (rc == 0) {
         r.head = buf_sv(&head);
         c->journal_pending = true;
-        rc = journal_append(c->worker->gateway->journal, &r, journal_done, c, &e);
+        rc = journal_append_kept(c->worker->gateway->journal, &r, journal_done, c, &e);
     }
     if (rc < 0) {
         c->journal_pending = false;

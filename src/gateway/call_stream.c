@@ -65,7 +65,9 @@ static int take_chunk(struct call *c, const struct sse_event *event) {
         c->capture.n_bad_events++;
         return rc == ERR_NOMEM ? rc : send_on(c, event->raw);
     }
-    rc = capture_add(&c->capture, &c->chunk);
+    if (c->written != WRITTEN_WHOLE) { /* Else the journal has the lists in its hands. */
+        rc = capture_add(&c->capture, &c->chunk);
+    }
     if (rc < 0) {
         return rc;
     }

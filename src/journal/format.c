@@ -117,20 +117,19 @@ static char *put_bytes(char *p, struct sv v) {
     return p + v.n;
 }
 
-void format_write(const struct journal_record *r, char *out) {
-    char *body = out + FORMAT_HEAD_BYTES;
-    char *p = put_bytes(body, r->session);
-    p = put_bytes(p, r->head);
+size_t format_frame_bytes(const struct journal_record *r) {
+    size_t n = FORMAT_HEAD_BYTES + r->session.n + r->head.n;
     for (unsigned i = 0; i < r->n_parts; i++) {
-        put32(p, (uint32_t)r->parts[i].name.n);
-        put32(p + 4, (uint32_t)r->parts[i].bytes.n);
-        p = put_bytes(p + 8, r->parts[i].name);
-        p = put_bytes(p, r->parts[i].bytes);
+        n += 8 + r->parts[i].name.n;
     }
+    return n;
+}
+
+/* All but the checksums. */
+static void put_head(const struct journal_record *r, size_t body_bytes, char *out) {
     uint64_t time_bits;
     memcpy(&time_bits, &r->time, sizeof time_bits);
-    put32(out + 4, (uint32_t)(p - body));
-    put32(out + 8, crc32c(0, body, (size_t)(p - body)));
+    put32(out + 4, (uint32_t)body_bytes);
     put16(out + 12, (uint16_t)r->type);
     put16(out + 14, 0);
     put64(out + 16, r->call);
@@ -138,8 +137,50 @@ void format_write(const struct journal_record *r, char *out) {
     put32(out + 32, (uint32_t)r->session.n);
     put32(out + 36, (uint32_t)r->head.n);
     put32(out + 40, r->n_parts);
-    put32(out + 44, crc32c(0, r->session.p, r->session.n));
+}
+
+unsigned format_lay(const struct journal_record *r, bool keeps, char *out, struct iovec *spans) {
+    char *from = out; /* Of the run that is being written. */
+    char *p = put_bytes(out + FORMAT_HEAD_BYTES, r->session);
+    size_t kept = 0;
+    unsigned n = 0;
+    p = put_bytes(p, r->head);
+    for (unsigned i = 0; i < r->n_parts; i++) {
+        struct sv bytes = r->parts[i].bytes;
+        put32(p, (uint32_t)r->parts[i].name.n);
+        put32(p + 4, (uint32_t)bytes.n);
+        p = put_bytes(p + 8, r->parts[i].name);
+        if (!keeps || bytes.n == 0) {
+            p = put_bytes(p, bytes);
+            continue;
+        }
+        spans[n++] = (struct iovec){from, (size_t)(p - from)};
+        spans[n++] = (struct iovec){(void *)(uintptr_t)bytes.p, bytes.n};
+        kept += bytes.n;
+        from = p;
+    }
+    if (p > from) {
+        spans[n++] = (struct iovec){from, (size_t)(p - from)};
+    }
+    put_head(r, (size_t)(p - out) + kept - FORMAT_HEAD_BYTES, out);
+    return n;
+}
+
+void format_seal(const struct iovec *spans, unsigned n) {
+    char *out = spans[0].iov_base;
+    uint32_t crc = crc32c(0, out + FORMAT_HEAD_BYTES, spans[0].iov_len - FORMAT_HEAD_BYTES);
+    for (unsigned i = 1; i < n; i++) {
+        crc = crc32c(crc, spans[i].iov_base, spans[i].iov_len);
+    }
+    put32(out + 8, crc);
+    put32(out + 44, crc32c(0, out + FORMAT_HEAD_BYTES, get32(out + 32)));
     put32(out, crc32c(0, out + 4, FORMAT_HEAD_BYTES - 4));
+}
+
+void format_write(const struct journal_record *r, char *out) {
+    struct iovec all;
+    (void)format_lay(r, /* keeps= */ false, out, &all);
+    format_seal(&all, 1);
 }
 
 bool format_read_head(const char bytes[FORMAT_HEAD_BYTES], struct format_head *out) {

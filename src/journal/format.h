@@ -3,6 +3,7 @@
 #define SNAFFLE_JOURNAL_FORMAT_H
 
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -45,6 +46,18 @@ int format_measure(const struct journal_record *r, size_t *bytes, struct err *er
 
 /* Writes the record, measured before, to `out`. */
 void format_write(const struct journal_record *r, char *out);
+
+/*
+ * The same in two steps, for who leaves the checksums to another thread, and the parts' bytes where
+ * they are. format_lay puts a measured record into `out` and gives the runs of memory that make it
+ * up in order; `keeps`: the parts' bytes are runs of their own, not copied (format_frame_bytes are
+ * needed in `out`, else all that was measured). format_seal then puts in the checksums: nothing of
+ * it may change any more.
+ */
+#define FORMAT_SPANS_MAX (1 + 2 * JOURNAL_PARTS_MAX)
+size_t format_frame_bytes(const struct journal_record *r);
+unsigned format_lay(const struct journal_record *r, bool keeps, char *out, struct iovec *spans);
+void format_seal(const struct iovec *spans, unsigned n);
 
 /* False: damaged. */
 bool format_read_head(const char bytes[FORMAT_HEAD_BYTES], struct format_head *out);

@@ -17,21 +17,19 @@
 
 #define SEGMENT_BYTES (256u << 20)   /* Goes as a whole once its sessions have their traces. */
 #define QUEUE_BYTES_MAX (256u << 20) /* A disk that is this far behind will not catch up. */
-#define BATCH_MAX 512                /* Records of one write; the kernel takes at most 1,024. */
-#define SPARES_MAX 16                /* About as many big records are under way on one loop. */
-#define SPARE_BYTES_MIN (32u << 10)  /* Smaller ones malloc gives without asking the kernel. */
-#define SPARE_BYTES_MAX (1u << 20)
-#define RETRY_MS 1000 /* After a failure, one append in this time is tried. */
+#define BATCH_MAX 256                /* Records of one write. */
+#define BATCH_SPANS_MAX 1024         /* Runs of memory of one write; the kernel takes no more. */
+#define RETRY_MS 1000                /* After a failure, one append in this time is tried. */
 
-/* An encoded record in the queue. */
+/* A record in the queue, without its checksums. */
 struct item {
     struct item *next;
     journal_done_fn done;
     void *arg;
     size_t n;
-    size_t cap;
     size_t session_bytes;
-    char bytes[];
+    unsigned n_spans;
+    struct iovec spans[]; /* And then the bytes that are its own. */
 };
 
 struct journal {
@@ -44,9 +42,7 @@ struct journal {
     struct item *first;
     struct item **last;
     size_t queued_bytes; /* With the batch being written. */
-    struct item *spares; /* Memory for big ones: fresh pages would be cleared each time. */
-    unsigned n_spares;
-    uint64_t appended; /* Records ever queued, and those of them whose fate is known. */
+    uint64_t appended;   /* Records ever queued, and those of them whose fate is known. */
     uint64_t finished;
     uint64_t failures;
     struct err failure; /* Of the last write; code 0: it worked. */
@@ -56,116 +52,96 @@ struct journal {
     bool closing;
 };
 
-/* Takes at most BATCH_MAX records that go into one segment. Called with the lock held. */
-static unsigned take_batch(struct journal *j, struct item **batch, bool *begin_segment) {
+struct batch {
+    struct item *items[BATCH_MAX];
+    unsigned n;
+    unsigned n_spans;
+    bool begins_segment;
+};
+
+/* Takes records that go into one segment with one write. Called with the lock held. */
+static void take_batch(struct journal *j, struct batch *b) {
     uint64_t bytes = 0;
-    unsigned n = 0;
-    *begin_segment = !segment_fits(&j->segment, j->first->n);
-    while (j->first && n < BATCH_MAX) {
-        bool alone = *begin_segment && n == 0; /* Larger than a segment may be: one of its own. */
-        if (!alone && !(*begin_segment ? bytes + j->first->n <= j->segment.bytes_max
-                                       : segment_fits(&j->segment, bytes + j->first->n))) {
+    *b = (struct batch){.begins_segment = !segment_fits(&j->segment, j->first->n)};
+    while (j->first && b->n < BATCH_MAX && b->n_spans + j->first->n_spans <= BATCH_SPANS_MAX) {
+        bool alone = b->begins_segment && b->n == 0; /* Larger than a segment: one of its own. */
+        if (!alone && !(b->begins_segment ? bytes + j->first->n <= j->segment.bytes_max
+                                          : segment_fits(&j->segment, bytes + j->first->n))) {
             break;
         }
         bytes += j->first->n;
-        batch[n++] = j->first;
+        b->n_spans += j->first->n_spans;
+        b->items[b->n++] = j->first;
         j->first = j->first->next;
     }
     if (!j->first) {
         j->last = &j->first;
     }
-    return n;
 }
 
 /* Writes a batch; returns how many of its records count. *first: where the first of them stands. */
-static unsigned write_batch(struct journal *j, struct item **batch, unsigned n, bool begin_segment,
-                            struct journal_place *first, struct err *err) {
-    struct iovec records[BATCH_MAX];
+static unsigned write_batch(struct journal *j, const struct batch *b, struct journal_place *first,
+                            struct err *err) {
+    struct iovec spans[BATCH_SPANS_MAX];
+    uint64_t ends[BATCH_MAX];
+    uint64_t end = 0;
+    unsigned n_spans = 0;
     unsigned whole = 0;
-    for (unsigned i = 0; i < n; i++) {
-        records[i] = (struct iovec){batch[i]->bytes, batch[i]->n};
+    for (unsigned i = 0; i < b->n; i++) {
+        const struct item *item = b->items[i];
+        format_seal(item->spans, item->n_spans);
+        memcpy(spans + n_spans, item->spans, item->n_spans * sizeof *spans);
+        n_spans += item->n_spans;
+        ends[i] = end += item->n;
     }
-    int r = begin_segment ? segment_begin(&j->segment, err) : 0;
+    const struct segment_batch to_write = {spans, n_spans, ends, b->n};
+    int r = b->begins_segment ? segment_begin(&j->segment, err) : 0;
     *first = (struct journal_place){j->segment.number, j->segment.bytes};
     if (r == 0) {
-        r = segment_write(&j->segment, records, n, &whole, err);
+        r = segment_write(&j->segment, &to_write, &whole, err);
     }
     err->code = r;
     return whole;
 }
 
 /* Notes where the records that count stand. Called with the lock held. */
-static void note_places(struct journal *j, struct item **batch, unsigned whole,
+static void note_places(struct journal *j, const struct batch *b, unsigned whole,
                         struct journal_place place) {
     j->segments = place.segment;
     for (unsigned i = 0; i < whole; i++) {
-        struct sv session = {batch[i]->bytes + FORMAT_HEAD_BYTES, batch[i]->session_bytes};
+        const struct item *item = b->items[i];
+        const char *bytes = item->spans[0].iov_base;
+        struct sv session = {bytes + FORMAT_HEAD_BYTES, item->session_bytes};
         places_add(&j->places, session, place);
-        place.offset += batch[i]->n;
+        place.offset += item->n;
     }
-}
-
-static struct item *new_item(struct journal *j, size_t n) {
-    size_t cap = n;
-    if (n >= SPARE_BYTES_MIN && n <= SPARE_BYTES_MAX) {
-        for (cap = SPARE_BYTES_MIN; cap < n; cap *= 2) {
-        }
-        pthread_mutex_lock(&j->lock);
-        for (struct item **at = &j->spares; *at; at = &(*at)->next) {
-            if ((*at)->cap == cap) {
-                struct item *item = *at;
-                *at = item->next;
-                j->n_spares--;
-                pthread_mutex_unlock(&j->lock);
-                return item;
-            }
-        }
-        pthread_mutex_unlock(&j->lock);
-    }
-    struct item *item = malloc(sizeof *item + cap);
-    if (item) {
-        item->cap = cap;
-    }
-    return item;
-}
-
-/* Called with the lock held. */
-static void free_item(struct journal *j, struct item *item) {
-    if (item->cap < SPARE_BYTES_MIN || item->cap > SPARE_BYTES_MAX || j->n_spares == SPARES_MAX) {
-        free(item);
-        return;
-    }
-    item->next = j->spares;
-    j->spares = item;
-    j->n_spares++;
 }
 
 /* Tells each record's owner, and then the waiters. */
-static void finish_batch(struct journal *j, struct item **batch, unsigned n, unsigned whole,
+static void finish_batch(struct journal *j, const struct batch *b, unsigned whole,
                          struct journal_place first, const struct err *err) {
     size_t bytes = 0;
-    BUG_IF(whole > n);
+    BUG_IF(whole > b->n);
     /* Before the calls of `done`, so that who learns of a failure there is refused after it. */
     pthread_mutex_lock(&j->lock);
     j->failure = *err;
-    note_places(j, batch, whole, first);
+    note_places(j, b, whole, first);
     if (err->code < 0) {
-        j->failures += n - whole;
+        j->failures += b->n - whole;
         j->retry_at = clock_ms() + RETRY_MS;
     }
     pthread_mutex_unlock(&j->lock);
-    for (unsigned i = 0; i < n; i++) {
-        if (batch[i]->done) {
-            batch[i]->done(batch[i]->arg, i < whole ? 0 : err->code);
+    for (unsigned i = 0; i < b->n; i++) {
+        struct item *item = b->items[i];
+        if (item->done) {
+            item->done(item->arg, i < whole ? 0 : err->code);
         }
-        bytes += batch[i]->n;
+        bytes += item->n;
+        free(item);
     }
     pthread_mutex_lock(&j->lock);
-    for (unsigned i = 0; i < n; i++) {
-        free_item(j, batch[i]);
-    }
     j->queued_bytes -= bytes;
-    j->finished += n;
+    j->finished += b->n;
     pthread_cond_broadcast(&j->ended);
     pthread_mutex_unlock(&j->lock);
 }
@@ -173,8 +149,7 @@ static void finish_batch(struct journal *j, struct item **batch, unsigned n, uns
 static void *writer_main(void *arg) {
     struct journal *j = arg;
     for (;;) {
-        struct item *batch[BATCH_MAX];
-        bool begin_segment;
+        struct batch batch;
         pthread_mutex_lock(&j->lock);
         while (!j->first && !j->closing) {
             pthread_cond_wait(&j->wake, &j->lock);
@@ -183,12 +158,12 @@ static void *writer_main(void *arg) {
             pthread_mutex_unlock(&j->lock);
             return NULL;
         }
-        unsigned n = take_batch(j, batch, &begin_segment);
+        take_batch(j, &batch);
         pthread_mutex_unlock(&j->lock);
         struct err err = {0};
         struct journal_place first;
-        unsigned whole = write_batch(j, batch, n, begin_segment, &first, &err);
-        finish_batch(j, batch, n, whole, first, &err);
+        unsigned whole = write_batch(j, &batch, &first, &err);
+        finish_batch(j, &batch, whole, first, &err);
     }
 }
 
@@ -196,11 +171,6 @@ static void release(struct journal *j) {
     segment_end(&j->segment);
     boot_deinit(&j->boot);
     places_deinit(&j->places);
-    while (j->spares) {
-        struct item *next = j->spares->next;
-        free(j->spares);
-        j->spares = next;
-    }
     pthread_mutex_destroy(&j->lock);
     pthread_cond_destroy(&j->wake);
     pthread_cond_destroy(&j->ended);
@@ -235,22 +205,22 @@ int journal_open(const struct journal_options *o, struct journal **out, struct e
     return 0;
 }
 
-static struct item *encode(struct journal *j, const struct journal_record *r, struct err *err) {
+static struct item *lay_out(const struct journal_record *r, bool keeps, struct err *err) {
     size_t n = 0;
     if (format_measure(r, &n, err) < 0) {
         return NULL;
     }
-    struct item *item = new_item(j, n);
+    unsigned spans_max = keeps ? 1 + 2 * r->n_parts : 1;
+    size_t own = keeps ? format_frame_bytes(r) : n;
+    struct item *item = malloc(sizeof *item + spans_max * sizeof item->spans[0] + own);
     if (!item) {
         err_set(err, ERR_NOMEM, "no memory for a journal record of %zu bytes", n);
         return NULL;
     }
     struct journal_record timed = *r;
     timed.time = r->time != 0 ? r->time : clock_unix();
-    item->next = NULL;
-    item->n = n;
-    item->session_bytes = r->session.n;
-    format_write(&timed, item->bytes);
+    *item = (struct item){.n = n, .session_bytes = r->session.n};
+    item->n_spans = format_lay(&timed, keeps, (char *)&item->spans[spans_max], item->spans);
     return item;
 }
 
@@ -270,10 +240,10 @@ static int admit(struct journal *j, size_t n, struct err *err) {
     return 0;
 }
 
-int journal_append(struct journal *j, const struct journal_record *r, journal_done_fn done,
-                   void *arg, struct err *err) {
+static int append(struct journal *j, const struct journal_record *r, bool keeps,
+                  journal_done_fn done, void *arg, struct err *err) {
     struct err own = {0};
-    struct item *item = encode(j, r, &own);
+    struct item *item = lay_out(r, keeps, &own);
     if (!item) {
         return err_set(err, own.code, "%s", own.msg);
     }
@@ -295,6 +265,16 @@ int journal_append(struct journal *j, const struct journal_record *r, journal_do
     return code;
 }
 
+int journal_append(struct journal *j, const struct journal_record *r, journal_done_fn done,
+                   void *arg, struct err *err) {
+    return append(j, r, /* keeps= */ false, done, arg, err);
+}
+
+int journal_append_kept(struct journal *j, const struct journal_record *r, journal_done_fn done,
+                        void *arg, struct err *err) {
+    return append(j, r, /* keeps= */ true, done, arg, err);
+}
+
 struct waiter {
     sem_t ended;
     int code;
@@ -309,7 +289,7 @@ static void wake_waiter(void *arg, int code) {
 int journal_append_wait(struct journal *j, const struct journal_record *r, struct err *err) {
     struct waiter w = {0};
     sem_init(&w.ended, 0, 0);
-    int code = journal_append(j, r, wake_waiter, &w, err);
+    int code = append(j, r, /* keeps= */ true, wake_waiter, &w, err);
     if (code == 0) {
         while (sem_wait(&w.ended) < 0) {
         }

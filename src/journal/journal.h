@@ -12,10 +12,9 @@
 /*
  * The journal: append-only files in which the gateway writes down each call before the agent sees
  * its end. One journal a process; one writer thread; appends from any thread, also many at once:
- * encoding and checksums are done on the caller's thread, and the lock they share is held for a few
- * instructions, never over I/O. Records of one thread keep their order.
- * Files: DIR/<boot>/NNNNNN.log, boot = host, pid and start time, the folder held by flock while its
- * writer lives. Format: docs/internals/journal.md.
+ * the lock they share is held for a few instructions, never over I/O or checksums. Records of one
+ * thread keep their order. Files: DIR/<boot>/NNNNNN.log, boot = host, pid and start time, the
+ * folder held by flock while its writer lives. Format: docs/internals/journal.md.
  */
 
 enum journal_type {
@@ -69,11 +68,16 @@ int journal_open(const struct journal_options *o, struct journal **out,
  * ERR_SYS). Must not block. */
 typedef void (*journal_done_fn)(void *arg, int code);
 
-/* Copies the record (encoding it on the caller's thread) and queues it. `done` may be NULL. Over
+/* Copies the record and queues it. `done` may be NULL. Over
  * 256 MiB queued is ERR_LIMIT. After a failed write appends are refused with its code (ERR_FULL,
  * ERR_SYS), but for one a second that is tried: once it can be written all is well again. */
 int journal_append(struct journal *j, const struct journal_record *r, journal_done_fn done,
                    void *arg, struct err *err) CHECK_RESULT;
+
+/* The same, but the parts' bytes are not copied: they must stay as they are until `done` is called.
+ */
+int journal_append_kept(struct journal *j, const struct journal_record *r, journal_done_fn done,
+                        void *arg, struct err *err) CHECK_RESULT;
 
 /* The same, and waits until it counts. Not for event loops. */
 int journal_append_wait(struct journal *j, const struct journal_record *r,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -65,24 +66,25 @@ bool segment_fits(const struct segment *s, uint64_t n) {
     return s->fd >= 0 && s->bytes < s->bytes_max && n <= s->bytes_max - s->bytes;
 }
 
-/* How far a batch has come: whole records, and bytes of the next. */
-struct progress {
-    unsigned whole;
-    size_t part;
-};
+/* The spans that are left once some bytes of them are written. */
+static void advance(struct segment_batch *left, size_t written) {
+    while (left->n_spans > 0 && written >= left->spans->iov_len) {
+        written -= left->spans->iov_len;
+        left->spans++;
+        left->n_spans--;
+    }
+    if (left->n_spans > 0) {
+        left->spans->iov_base = (char *)left->spans->iov_base + written;
+        left->spans->iov_len -= written;
+    }
+}
 
-static void advance(struct progress *p, struct iovec *records, unsigned n, size_t written) {
-    while (p->whole < n && written >= records[p->whole].iov_len) {
-        written -= records[p->whole].iov_len;
-        p->whole++;
-        p->part = 0;
+static unsigned count_whole(const struct segment_batch *batch, uint64_t written) {
+    unsigned whole = 0;
+    while (whole < batch->n && batch->ends[whole] <= written) {
+        whole++;
     }
-    if (p->whole < n) {
-        struct iovec *next = &records[p->whole];
-        next->iov_base = (char *)next->iov_base + written;
-        next->iov_len -= written;
-        p->part += written;
-    }
+    return whole;
 }
 
 /* Cuts off a record that is there in part only. Where that fails no more is written behind it. */
@@ -103,22 +105,25 @@ static int sync_batch(struct segment *s, unsigned *whole, int r, struct err *err
     return r;
 }
 
-int segment_write(struct segment *s, struct iovec *records, unsigned n, unsigned *whole,
+int segment_write(struct segment *s, const struct segment_batch *batch, unsigned *whole,
                   struct err *err) {
-    struct progress p = {0};
+    struct segment_batch left = *batch;
+    uint64_t written = 0;
     int r = 0;
-    while (p.whole < n && r == 0) {
-        off_t at = (off_t)(s->bytes + p.part);
-        ssize_t got = pwritev(s->fd, records + p.whole, (int)(n - p.whole), at);
+    while (left.n_spans > 0 && r == 0) {
+        int n = (int)(left.n_spans < IOV_MAX ? left.n_spans : IOV_MAX);
+        ssize_t got = pwritev(s->fd, left.spans, n, (off_t)(s->bytes + written));
         if (got > 0) {
-            size_t before = p.part;
-            advance(&p, records, n, (size_t)got);
-            s->bytes += (uint64_t)got + before - p.part;
+            advance(&left, (size_t)got);
+            written += (uint64_t)got;
         } else if (got == 0 || errno != EINTR) {
             r = failed(s, got == 0 ? EIO : errno, "write", err);
-            cut_back(s);
         }
     }
-    *whole = p.whole;
-    return s->durable && p.whole > 0 ? sync_batch(s, whole, r, err) : r;
+    *whole = count_whole(batch, written);
+    s->bytes += *whole > 0 ? batch->ends[*whole - 1] : 0;
+    if (r < 0) {
+        cut_back(s);
+    }
+    return s->durable && *whole > 0 ? sync_batch(s, whole, r, err) : r;
 }

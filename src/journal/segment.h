@@ -25,9 +25,18 @@ int segment_begin(struct segment *s, struct err *err) CHECK_RESULT;
 /* Whether a record of `n` bytes goes into this segment. */
 bool segment_fits(const struct segment *s, uint64_t n);
 
-/* Writes the records (one each iovec, which is used up), and syncs them if durable. *whole: how
- * many count; on failure (ERR_FULL, ERR_SYS) the rest is cut away, or the segment given up. */
-int segment_write(struct segment *s, struct iovec *records, unsigned n, unsigned *whole,
+/* Records to be written at once: the runs of memory that hold them one after the other, which are
+ * used up, and where each ends. */
+struct segment_batch {
+    struct iovec *spans;
+    unsigned n_spans;
+    const uint64_t *ends; /* From the batch's beginning. */
+    unsigned n;
+};
+
+/* Writes them, and syncs them if durable. *whole: how many count; on failure (ERR_FULL, ERR_SYS)
+ * the rest is cut away, or the segment given up. */
+int segment_write(struct segment *s, const struct segment_batch *batch, unsigned *whole,
                   struct err *err) CHECK_RESULT;
 
 void segment_end(struct segment *s); /* Closes. */

@@ -36,6 +36,21 @@ static void tables_and_instruction_agree_at_every_length_and_offset(void **state
     }
 }
 
+/* Long ones are taken in three runs side by side. */
+static void tables_and_instruction_agree_over_long_bytes(void **state) {
+    (void)state;
+    static unsigned char bytes[10000];
+    uint32_t random = 1;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        random = random * 1664525u + 1013904223u;
+        bytes[i] = (unsigned char)(random >> 24);
+    }
+    for (size_t n = 3000; n < sizeof bytes - 7; n += 61) {
+        assert_int_equal(crc32c(9, bytes + n % 8, n), crc32c_by_table(9, bytes + n % 8, n));
+    }
+    assert_int_equal(crc32c(0, bytes, 3 * 1024), crc32c_by_table(0, bytes, 3 * 1024));
+}
+
 static void it_goes_on_from_what_came_before(void **state) {
     (void)state;
     for (size_t cut = 0; cut <= 9; cut++) {
@@ -49,6 +64,7 @@ static void it_goes_on_from_what_came_before(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_published_vectors_hold),
     cmocka_unit_test(tables_and_instruction_agree_at_every_length_and_offset),
+    cmocka_unit_test(tables_and_instruction_agree_over_long_bytes),
     cmocka_unit_test(it_goes_on_from_what_came_before),
 };
 

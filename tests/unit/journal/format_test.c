@@ -36,6 +36,31 @@ static void a_record_has_the_bytes_that_are_written_down(void **state) {
     assert_memory_equal(bytes + 44, &crc, 4);
 }
 
+static void a_record_whose_parts_stay_where_they_are_has_the_same_bytes(void **state) {
+    (void)state;
+    struct journal_record r = record(7, SV("[1,2]"));
+    r.parts[1] = (struct journal_part){SV("empty"), {NULL, 0}};
+    r.parts[2] = (struct journal_part){SV("usage"), SV("{}")};
+    for (r.n_parts = 0; r.n_parts <= 3; r.n_parts++) {
+        struct err err = {0};
+        struct iovec spans[FORMAT_SPANS_MAX];
+        size_t n = 0;
+        assert_ok(format_measure(&r, &n, &err), &err);
+        AUTO_FREE char *want = malloc(n);
+        AUTO_FREE char *frame = malloc(format_frame_bytes(&r));
+        AUTO_BUF struct buf got = {0};
+        format_write(&r, want);
+        unsigned n_spans = format_lay(&r, /* keeps= */ true, frame, spans);
+        format_seal(spans, n_spans);
+        for (unsigned i = 0; i < n_spans; i++) {
+            assert_int_equal(buf_add(&got, spans[i].iov_base, spans[i].iov_len), 0);
+        }
+        assert_int_equal(got.len, n);
+        assert_memory_equal(got.data, want, n);
+        assert_true(n_spans == 1 || spans[1].iov_base == r.parts[0].bytes.p);
+    }
+}
+
 static void a_record_reads_back_as_it_was(void **state) {
     (void)state;
     struct journal_record r = record(7, SV("\"\0\xff\n\""));
@@ -138,6 +163,7 @@ static void a_header_tells_a_journal_from_others(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_record_has_the_bytes_that_are_written_down),
+    cmocka_unit_test(a_record_whose_parts_stay_where_they_are_has_the_same_bytes),
     cmocka_unit_test(a_record_reads_back_as_it_was),
     cmocka_unit_test(a_flipped_bit_anywhere_is_seen),
     cmocka_unit_test(lengths_that_do_not_add_up_are_damage),

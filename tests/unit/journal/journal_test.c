@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mount.h>
@@ -68,6 +69,46 @@ static void all_that_four_threads_append_is_read_once(void **state) {
         assert_int_equal(seen[call], 1);
     }
     journal_reader_close(r);
+}
+
+static void post(void *arg, int code) {
+    if (code == 0) {
+        sem_post(arg);
+    }
+}
+
+/* More runs of memory than one write takes. */
+static void parts_that_are_kept_are_read_as_they_were(void **state) {
+    (void)state;
+    struct err err = {0};
+    struct journal *j = open_journal(&(struct journal_options){.dir = root});
+    AUTO_FREE char *bytes = malloc(400 * 100);
+    sem_t done;
+    sem_init(&done, 0, 0);
+    memset(bytes, '1', 400 * 100);
+    for (size_t i = 0; i < 400; i++) {
+        struct journal_record r = record(i + 1, (struct sv){bytes + 100 * i, 1 + i % 100});
+        r.parts[r.n_parts++] = (struct journal_part){SV("more"), r.parts[0].bytes};
+        assert_ok(journal_append_kept(j, &r, post, &done, &err), &err);
+    }
+    for (size_t i = 0; i < 400; i++) {
+        while (sem_wait(&done) < 0) {
+        }
+    }
+    memset(bytes, 'x', 400 * 100); /* Theirs again. */
+    journal_close(j);
+    struct journal_reader *reader = open_reader();
+    struct journal_record got;
+    for (size_t i = 0; i < 400; i++) {
+        assert_int_equal(journal_reader_next(reader, &got, &err), 1);
+        assert_int_equal(got.call, i + 1);
+        struct sv part = got.parts[got.n_parts - 1].bytes;
+        assert_int_equal(part.n, 1 + i % 100);
+        assert_int_equal(part.p[part.n - 1], '1');
+    }
+    assert_int_equal(journal_reader_next(reader, &got, &err), 0);
+    journal_reader_close(reader);
+    sem_destroy(&done);
 }
 
 static void a_record_without_a_time_gets_the_present(void **state) {
@@ -268,6 +309,7 @@ static void after_kill_9_every_record_that_counted_is_there(void **state) {
 
 static const struct CMUnitTest tests[] = {
     TEST(all_that_four_threads_append_is_read_once),
+    TEST(parts_that_are_kept_are_read_as_they_were),
     TEST(a_record_without_a_time_gets_the_present),
     TEST(what_is_queued_at_the_close_is_written),
     TEST(a_folder_that_cannot_be_made_is_said),
