@@ -8,7 +8,7 @@
 
 #define BUF_FIRST_CAP 256 /* One line of a log or a request head's first lines. */
 
-int buf_reserve(struct buf *b, size_t n) {
+int buf_grow(struct buf *b, size_t n) {
     if (n > SIZE_MAX / 2 || b->len > SIZE_MAX / 2 - n) {
         return ERR_LIMIT;
     }

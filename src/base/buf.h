@@ -30,7 +30,7 @@ int buf_addc(struct buf *b, char c) CHECK_RESULT;
 int buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3) CHECK_RESULT;
 
 /* Makes room for `n` more bytes at data + len; the caller writes there and adds to len. */
-int buf_reserve(struct buf *b, size_t n) CHECK_RESULT;
+static inline int buf_reserve(struct buf *b, size_t n) CHECK_RESULT;
 
 /* Drops `n` bytes from the front (all, if fewer). */
 void buf_consume(struct buf *b, size_t n);
@@ -46,5 +46,12 @@ struct sv buf_sv(const struct buf *b);
 const char *buf_cstr(const struct buf *b); /* "" when empty. Valid until the next change. */
 
 #define AUTO_BUF __attribute__((cleanup(buf_deinit)))
+
+/* For buf_reserve: there is mostly room already. */
+int buf_grow(struct buf *b, size_t n) CHECK_RESULT;
+
+static inline int buf_reserve(struct buf *b, size_t n) {
+    return n < b->cap - b->len && b->limit == 0 ? 0 : buf_grow(b, n);
+}
 
 #endif

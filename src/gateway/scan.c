@@ -76,6 +76,29 @@ static inline const char *plain_run(const char *p, const char *end) {
     return p;
 }
 
+#ifdef __SSE2__
+/* Of 32 bytes: a bit for each that is a digit, or that is `c`. Such a window holds most numbers and
+ * lists whole, so that no branch hangs on how long they are. */
+#define WINDOW 32
+
+static inline unsigned digits_in(const char *p) {
+    const __m128i nine = _mm_set1_epi8(9);
+    const __m128i zero = _mm_set1_epi8('0');
+    __m128i a = _mm_sub_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), zero);
+    __m128i b = _mm_sub_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 16)), zero);
+    a = _mm_cmpeq_epi8(_mm_min_epu8(a, nine), a);
+    b = _mm_cmpeq_epi8(_mm_min_epu8(b, nine), b);
+    return (unsigned)_mm_movemask_epi8(a) | (unsigned)_mm_movemask_epi8(b) << 16;
+}
+
+static inline unsigned places_of(char c, const char *p) {
+    const __m128i want = _mm_set1_epi8(c);
+    __m128i a = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), want);
+    __m128i b = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 16)), want);
+    return (unsigned)_mm_movemask_epi8(a) | (unsigned)_mm_movemask_epi8(b) << 16;
+}
+#endif
+
 static bool is_hex4(const char *p, const char *end) {
     if (end - p < 4) {
         return false;
@@ -185,17 +208,86 @@ static inline const char *pass_number(struct scan *s, const char *p) {
 }
 
 static const char *pass_value(struct scan *s, const char *p);
-static const char *pass_array(struct scan *s, const char *p);
 
 /* The text has these very bytes at `p`. */
 #define HAS(s, p, literal)                                                                         \
     ((size_t)((s)->end - (p)) >= sizeof(literal) - 1 &&                                            \
      memcmp((p), (literal), sizeof(literal) - 1) == 0)
 
+/* Digits, with a fraction if there is one, without a sign or an exponent: behind them, or NULL when
+ * it is spelled in another way. What stands behind is for the caller to check. */
+static inline const char *pass_decimal(struct scan *s, const char *p) {
+#ifdef __SSE2__
+    if (LIKELY(s->end - p >= WINDOW)) {
+        unsigned others = ~digits_in(p);
+        unsigned point = others ? (unsigned)__builtin_ctz(others) : 0;
+        unsigned behind = others & (others - 1);
+        unsigned end = behind ? (unsigned)__builtin_ctz(behind) : 0;
+        bool is_good = point > 0 && end > point + 1 && p[point] == '.' && (*p != '0' || point == 1);
+        if (LIKELY(is_good)) {
+            return p + end;
+        }
+    }
+#endif
+    if (p == s->end || !is_digit(*p)) {
+        return NULL;
+    }
+    const char *from = p;
+    p = pass_digits(p, s->end);
+    if (*from == '0' && p - from > 1) {
+        return NULL;
+    }
+    if (p < s->end && *p == '.') {
+        from = p + 1;
+        p = pass_digits(from, s->end);
+        return p > from ? p : NULL;
+    }
+    return p;
+}
+
+/*
+ * A list of whole numbers without blanks, a window at a time: a prompt's ids are tens of thousands
+ * of bytes. `p` stands behind the bracket. NULL without a fault: it is something else, or spelled
+ * in another way.
+ */
+static inline const char *pass_int_list(const char *p, const char *end) {
+    unsigned after_comma = 1; /* A number begins at the next byte. */
+    unsigned after_zero = 0;  /* It must have no more digits. */
+#ifdef __SSE2__
+    while (end - p >= WINDOW) {
+        unsigned digits = digits_in(p);
+        unsigned commas = places_of(',', p);
+        unsigned others = ~(digits | commas);
+        unsigned within = (others & (0u - others)) - 1; /* All of them when there is no other. */
+        unsigned starts = commas << 1 | after_comma;
+        unsigned leading = places_of('0', p) & starts;
+        unsigned lone = leading << 1 | after_zero;
+        if (UNLIKELY(((starts & commas) | (lone & digits)) & within)) {
+            return NULL;
+        }
+        if (LIKELY(others)) {
+            unsigned at = (unsigned)__builtin_ctz(others);
+            return p[at] == ']' && !(starts >> at & 1) ? p + at + 1 : NULL;
+        }
+        after_comma = commas >> (WINDOW - 1);
+        after_zero = leading >> (WINDOW - 1);
+        p += WINDOW;
+    }
+#endif
+    for (; p < end && *p != ']'; p++) {
+        if (*p == ',' ? after_comma : !is_digit(*p) || after_zero) {
+            return NULL;
+        }
+        after_zero = *p == '0' && after_comma;
+        after_comma = *p == ',';
+    }
+    return p < end && !after_comma ? p + 1 : NULL;
+}
+
 /*
  * {"token":"...","logprob":-1.5,"bytes":[...]: rows and their alternatives are most of an answer
- * with log-probabilities, and engines spell them all alike. `p` stands behind the brace. NULL
- * without a fault: it is spelled in some other way.
+ * with log-probabilities, and engines spell them all alike, without blanks or line ends. `p` stands
+ * behind the brace. NULL without a fault: it is spelled in some other way.
  */
 static inline const char *pass_row_front(struct scan *s, const char *p, struct sv *token,
                                          struct sv *logprob) {
@@ -209,12 +301,13 @@ static inline const char *pass_row_front(struct scan *s, const char *p, struct s
     }
     *token = (struct sv){from, (size_t)(p - from)};
     from = p + sizeof ",\"logprob\":" - 1;
-    p = pass_number(s, from);
+    p = pass_decimal(s, from + 1);
     if (UNLIKELY(!p) || !HAS(s, p, ",\"bytes\":[")) {
         return NULL;
     }
     *logprob = (struct sv){from, (size_t)(p - from)};
-    return pass_array(s, p + sizeof ",\"bytes\":[" - 1);
+    p += sizeof ",\"bytes\":[" - 1;
+    return LIKELY(p < s->end && *p != ']') ? pass_int_list(p, s->end) : p < s->end ? p + 1 : NULL;
 }
 
 static inline const char *pass_alternative(struct scan *s, const char *p) {
@@ -222,48 +315,6 @@ static inline const char *pass_alternative(struct scan *s, const char *p) {
     struct sv logprob;
     p = pass_row_front(s, p, &token, &logprob);
     return p && p < s->end && *p == '}' ? p + 1 : NULL;
-}
-
-/*
- * A list of whole numbers without blanks, 16 bytes at a time: a prompt's ids are tens of thousands
- * of bytes. `p` stands behind the bracket. NULL without a fault: it is something else, or spelled
- * in another way.
- */
-static inline const char *pass_int_list(const char *p, const char *end) {
-    unsigned after_comma = 1; /* A number begins at the next byte. */
-    unsigned after_zero = 0;  /* It must have no more digits. */
-#ifdef __SSE2__
-    while (end - p >= 16) {
-        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-        __m128i n = _mm_sub_epi8(v, _mm_set1_epi8('0'));
-        __m128i is_ten = _mm_cmpeq_epi8(_mm_min_epu8(n, _mm_set1_epi8(9)), n);
-        unsigned digits = (unsigned)_mm_movemask_epi8(is_ten);
-        unsigned commas = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8(',')));
-        unsigned zeros = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8('0')));
-        unsigned others = (digits | commas) ^ 0xffffu;
-        unsigned within = others ? (others & (0u - others)) - 1 : 0xffffu;
-        unsigned starts = commas << 1 | after_comma;
-        unsigned lone = (zeros & starts) << 1 | after_zero;
-        if (UNLIKELY(((starts & commas) | (lone & digits)) & within)) {
-            return NULL;
-        }
-        if (others) {
-            unsigned at = (unsigned)__builtin_ctz(others);
-            return p[at] == ']' && !(starts >> at & 1) ? p + at + 1 : NULL;
-        }
-        after_comma = starts >> 16;
-        after_zero = lone >> 16;
-        p += 16;
-    }
-#endif
-    for (; p < end && *p != ']'; p++) {
-        if (*p == ',' ? after_comma : !is_digit(*p) || after_zero) {
-            return NULL;
-        }
-        after_zero = *p == '0' && after_comma;
-        after_comma = *p == ',';
-    }
-    return p < end && !after_comma ? p + 1 : NULL;
 }
 
 /* Behind '['. Lists of ids and of bytes are most of what there is: they get a short way. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/mem.h"
 #include "gateway/scan.h"
 
 #include "tests/testing.h"
@@ -200,6 +201,58 @@ static void lists_of_numbers_are_checked_at_every_length(void **state) {
     }
 }
 
+/* Numbers are taken with the bytes behind them, if there are enough. */
+static void a_row_gives_its_number_whatever_follows_it(void **state) {
+    static const char *const good[] = {"0.5", "0", "7", "12.25", "9999.0", "0.0"};
+    static const char *const other[] = {"00.5", "01", "1.", "",  ".5",
+                                        "--1",  "+1", "1x", " 1"}; /* No JSON, or read elsewhere. */
+    (void)state;
+    for (size_t digits = 0; digits < 60; digits++) {
+        for (size_t i = 0; i < ARRAY_LEN(good) + ARRAY_LEN(other); i++) {
+            AUTO_BUF struct buf b = {0};
+            struct scan s;
+            struct scan_row row;
+            bool is_good = i < ARRAY_LEN(good);
+            const char *number = is_good ? good[i] : other[i - ARRAY_LEN(good)];
+            assert_int_equal(buf_addf(&b, "{\"token\":\"a\",\"logprob\":-%s", number), 0);
+            for (size_t d = 0; d < digits && strchr(number, '.'); d++) {
+                assert_int_equal(buf_addc(&b, (char)('0' + d % 10)), 0);
+            }
+            is_good |= strcmp(number, "1.") == 0 && digits > 0;
+            struct sv want = sv_cut(buf_sv(&b), sizeof "{\"token\":\"a\",\"logprob\":" - 1);
+            size_t n = want.n;
+            assert_int_equal(buf_adds(&b, ",\"bytes\":[97],\"top_logprobs\":[{\"token\":\"\","
+                                          "\"logprob\":-1.5,\"bytes\":[]}]}"),
+                             0);
+            scan_init(&s, buf_sv(&b));
+            assert_int_equal(scan_row(&s, &row), is_good);
+            if (is_good) {
+                assert_int_equal(row.logprob.n, n);
+                assert_int_equal(row.text.n, b.len);
+            }
+        }
+    }
+}
+
+static void a_list_ends_at_its_bracket_whatever_follows_it(void **state) {
+    (void)state;
+    for (size_t n = 1; n < 80; n++) {
+        AUTO_BUF struct buf b = {0};
+        struct scan s;
+        struct sv value;
+        assert_int_equal(buf_addc(&b, '['), 0);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(buf_addc(&b, i % 3 == 1 && i + 1 < n ? ',' : '7'), 0);
+        }
+        assert_int_equal(buf_addc(&b, ']'), 0);
+        size_t want = b.len;
+        assert_int_equal(buf_adds(&b, ",01,,]x0123456789012345678901234567890123456789"), 0);
+        scan_init(&s, buf_sv(&b));
+        assert_true(scan_int_list(&s, &value));
+        assert_int_equal(value.n, want);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_value_is_taken),
@@ -212,6 +265,8 @@ int main(void) {
         cmocka_unit_test(after_a_fault_everything_fails),
         cmocka_unit_test(infinities_are_noted),
         cmocka_unit_test(lists_of_numbers_are_checked_at_every_length),
+        cmocka_unit_test(a_row_gives_its_number_whatever_follows_it),
+        cmocka_unit_test(a_list_ends_at_its_bracket_whatever_follows_it),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
