@@ -6,23 +6,17 @@
 #include "net/conn.h"
 #include "net/websocket_internal.h"
 
-enum phase {
-    BEGINNING, /* The owner does not know it yet: nothing is read. */
-    OPEN,
-    CLOSING, /* Our close is sent; the peer's has its time. No owner any more. */
-};
-
 struct websocket {
     struct websocket_options options;
     struct conn *conn;
     struct websocket_codec *codec;
     struct timer *timer;
     struct buf early; /* Came with the handshake. */
-    enum phase phase;
-    bool heard;      /* Something came since our last ping. */
-    size_t unsent;   /* Bytes then; a peer that takes some of them lives. */
-    bool in_feed;    /* The codec is on the stack. */
-    bool owner_left; /* During that. */
+    bool is_open;     /* The owner knows it, and it is read. */
+    bool heard;       /* Something came since our last ping. */
+    size_t unsent;    /* Bytes then; a peer that takes some of them lives. */
+    bool in_feed;     /* The codec is on the stack. */
+    bool owner_left;
 };
 
 static void destroy(struct websocket *w) {
@@ -34,11 +28,8 @@ static void destroy(struct websocket *w) {
 
 /* The connection was finished or aborted. */
 static void end(struct websocket *w) {
-    bool has_owner = w->phase != CLOSING;
-    void (*on_gone)(struct websocket * w, void *arg) = w->options.on_gone;
-    w->conn = NULL;
-    if (has_owner) {
-        on_gone(w, w->options.arg);
+    if (!w->owner_left) {
+        w->options.on_gone(w, w->options.arg);
     }
     destroy(w);
 }
@@ -58,9 +49,9 @@ static int flush(struct websocket *w) {
     return r;
 }
 
-static void begin_close(struct websocket *w) {
-    w->phase = CLOSING;
-    timer_start(w->timer, WEBSOCKET_CLOSE_MS);
+static void finish_and_end(struct websocket *w) {
+    conn_finish(w->conn); /* It waits for the peer's half. */
+    end(w);
 }
 
 static void take(struct websocket *w, struct sv bytes) {
@@ -68,21 +59,17 @@ static void take(struct websocket *w, struct sv bytes) {
     w->in_feed = true;
     int r = websocket_codec_feed(w->codec, bytes, NULL);
     w->in_feed = false;
-    if (w->owner_left && w->phase != CLOSING) {
-        begin_close(w);
-    }
     int sent = flush(w);
     if (r < 0 || sent == ERR_NOMEM || sent == ERR_LIMIT) {
         abort_and_end(w);
-    } else if (websocket_codec_is_over(w->codec)) {
-        conn_finish(w->conn);
-        end(w);
+    } else if (w->owner_left || websocket_codec_is_over(w->codec)) {
+        finish_and_end(w);
     } /* ERR_CLOSED: on_lost comes. */
 }
 
 static void on_text(struct sv text, void *arg) {
     struct websocket *w = arg;
-    if (w->phase == OPEN && !w->owner_left) {
+    if (!w->owner_left) {
         w->options.on_text(w, text, w->options.arg);
     }
 }
@@ -95,10 +82,9 @@ static void on_read(struct conn *conn, struct sv bytes, void *arg) {
 }
 
 static void on_eof(struct conn *conn, bool truncated, void *arg) {
-    struct websocket *w = arg;
+    (void)conn;
     (void)truncated;
-    conn_finish(conn);
-    end(w);
+    finish_and_end(arg);
 }
 
 static void on_hangup(struct conn *conn, void *arg) {
@@ -130,7 +116,7 @@ static const struct conn_events events = {
 static void begin(struct websocket *w) {
     struct buf early = w->early;
     w->early = (struct buf){0};
-    w->phase = OPEN;
+    w->is_open = true;
     timer_start(w->timer, w->options.ping_ms);
     conn_read_resume(w->conn);
     if (early.len > 0) {
@@ -157,13 +143,10 @@ static void look(struct websocket *w) {
 
 static void on_time(void *arg) {
     struct websocket *w = arg;
-    if (w->phase == BEGINNING) {
-        begin(w);
-    } else if (w->phase == OPEN) {
+    if (w->is_open) {
         look(w);
     } else {
-        conn_finish(w->conn);
-        end(w);
+        begin(w);
     }
 }
 
@@ -210,13 +193,13 @@ int websocket_send(struct websocket *w, struct sv text) {
 
 void websocket_close(struct websocket *w, enum websocket_status status, struct sv reason) {
     int r = websocket_codec_close(w->codec, status, reason);
+    w->owner_left = true;
     if (w->in_feed) {
-        w->owner_left = true;
         return;
     }
-    begin_close(w);
-    conn_read_resume(w->conn);
     if (r < 0 || flush(w) < 0) {
         abort_and_end(w);
+    } else {
+        finish_and_end(w);
     }
 }

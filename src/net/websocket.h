@@ -20,8 +20,6 @@ struct websocket;
 #define WEBSOCKET_MESSAGE_MAX (32u * 1024 * 1024)
 /* Between our pings, and the time for an answer; the Python clients ping as often. */
 #define WEBSOCKET_PING_MS 20000
-/* For the peer's half of a close that we began. */
-#define WEBSOCKET_CLOSE_MS 5000
 
 struct websocket_options {
     size_t message_max;                                              /* 0: WEBSOCKET_MESSAGE_MAX. */
