@@ -132,8 +132,8 @@ static const struct catalog_entry *entry_of(const char *kind) {
     return NULL;
 }
 
-static int read_endpoint(const struct args *a, const json_t *file, const json_t *flags,
-                         struct endpoint *out, struct err *err) {
+struct endpoint_args run_settings_endpoint(const struct args *a, const json_t *file,
+                                           const json_t *flags, bool *off) {
     struct endpoint_args e = {.kind = args_text(a, "endpoint"),
                               .base_url = args_text(a, "base-url"),
                               .api_key_env = args_text(a, "api-key-env"),
@@ -141,13 +141,7 @@ static int read_endpoint(const struct args *a, const json_t *file, const json_t 
     const struct catalog_entry *entry = entry_of(e.kind);
     const json_t *thinking = json_object_get(flags, "proxy_disable_thinking");
     thinking = thinking ? thinking : json_object_get(file, "proxy_disable_thinking");
-    bool off = json_is_true(thinking);
-    if (!e.kind && !e.base_url && !json_object_get(file, "base_url")) {
-        return err_set(err, ERR_USAGE,
-                       "%s: which model? give --endpoint vllm|openai|hf_router, or --base-url "
-                       "with --model",
-                       a->command->name);
-    }
+    *off = json_is_true(thinking);
     if (!e.base_url) {
         e.base_url = from_file(file, "base_url", entry ? entry->base_url_env : NULL);
     }
@@ -157,7 +151,20 @@ static int read_endpoint(const struct args *a, const json_t *file, const json_t 
     if (!e.api_key_env) {
         e.api_key = from_file(file, "api_key", entry ? entry->api_key_env : NULL);
     }
-    e.disable_thinking = json_is_boolean(thinking) ? &off : NULL;
+    e.disable_thinking = json_is_boolean(thinking) ? off : NULL;
+    return e;
+}
+
+static int read_endpoint(const struct args *a, const json_t *file, const json_t *flags,
+                         struct endpoint *out, struct err *err) {
+    bool off = false;
+    const struct endpoint_args e = run_settings_endpoint(a, file, flags, &off);
+    if (!e.kind && !args_has(a, "base-url") && !json_object_get(file, "base_url")) {
+        return err_set(err, ERR_USAGE,
+                       "%s: which model? give --endpoint vllm|openai|hf_router, or --base-url "
+                       "with --model",
+                       a->command->name);
+    }
     return endpoint_resolve(&e, out, err);
 }
 
@@ -205,18 +212,16 @@ void run_settings_lay_over(const struct args *a, struct task *t) {
     t->limits.disk_mb = args_count(a, "disk-mb", t->limits.disk_mb);
 }
 
-static void read_options(const struct args *a, struct run_settings *s) {
+void run_settings_rollout(const struct args *a, struct rollout_options *out) {
     const char *mode = args_text(a, "mode");
     const char *when = args_text(a, "verify-on");
-    s->options = (struct rollout_options){
+    *out = (struct rollout_options){
         .backend = args_text(a, "backend"),
         .agent = args_text(a, "agent"),
         .mode =
             mode && strcmp(mode, "black_box") == 0 ? ROLLOUT_BLACK_BOX : ROLLOUT_TRANSPARENT_PROXY,
-        .config = &s->config.agent,
         .runs_dir = args_text(a, "runs"),
         .run = args_text(a, "run"),
-        .key_name = s->endpoint.key_name,
         .keep_raw = args_has(a, "keep-raw"),
         .durable = args_has(a, "durable"),
         .strict = args_has(a, "strict"),
@@ -249,7 +254,9 @@ int run_settings_read_flags(const struct args *a, struct run_settings *out, stru
         return r;
     }
     *out = s;
-    read_options(a, out);
+    run_settings_rollout(a, &out->options);
+    out->options.config = &out->config.agent;
+    out->options.key_name = out->endpoint.key_name;
     return 0;
 }
 

@@ -31,6 +31,12 @@ void run_settings_deinit(struct run_settings *s);
 /* The flags that run_settings_read knows; NULL-named at the end. */
 extern const struct option run_settings_options[];
 
+/* Parts of it: what is not of the configuration or the endpoint (and neither of those two is set);
+ * what the flags and the object of --config say of the endpoint. Borrows; `off` is kept. */
+void run_settings_rollout(const struct args *a, struct rollout_options *out);
+struct endpoint_args run_settings_endpoint(const struct args *a, const json_t *file,
+                                           const json_t *flags, bool *off);
+
 /* The object that the flags of the configuration's names stand for. The caller owns it. */
 int run_settings_flags(const struct args *a, json_t **out, struct err *err) CHECK_RESULT;
 

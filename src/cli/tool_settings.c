@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cli/tool_settings.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "store/store.h"
+
+/* Each --allow. */
+static const char **allow_rules(const struct args *a) {
+    const char **rules = calloc(a->n_uses + 1, sizeof *rules);
+    size_t n = 0;
+    for (size_t i = 0; rules && i < a->n_uses; i++) {
+        if (strcmp(a->uses[i].option->name, "allow") == 0) {
+            rules[n++] = a->uses[i].text;
+        }
+    }
+    return rules;
+}
+
+/* The endpoint's fields are told apart from the rest. */
+static int read_config(const struct args *a, struct tool_settings *s, struct err *err) {
+    static const char *const of_endpoint[] = {"base_url", "model", "api_key",
+                                              "proxy_disable_thinking"};
+    AUTO_JSON json_t *flags = NULL;
+    struct config checked = {0};
+    const char *path = args_text(a, "config");
+    int r = path ? config_load(path, &s->file, err) : 0;
+    r = r < 0 ? r : run_settings_flags(a, &flags, err);
+    if (r < 0) {
+        return r;
+    }
+    const struct config_layer layers[] = {{s->file, path}, {flags, "the command line"}};
+    r = config_build(layers, ARRAY_LEN(layers), NULL, &checked, err);
+    config_deinit(&checked);
+    if (r < 0) {
+        return r;
+    }
+    s->config = s->file ? json_deep_copy(s->file) : json_object();
+    if (!s->config || json_object_update_recursive(s->config, flags) < 0) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    s->options.endpoint = run_settings_endpoint(a, s->file, flags, &s->thinking_off);
+    for (size_t i = 0; i < ARRAY_LEN(of_endpoint); i++) {
+        (void)json_object_del(s->config, of_endpoint[i]);
+    }
+    return 0;
+}
+
+static int read_all(const struct args *a, struct tool_settings *s, struct err *err) {
+    const char *run = args_text(a, "run");
+    long long at_once = args_count(a, "max-concurrent", TOOL_CONCURRENT_DEFAULT);
+    if (at_once < 1 || at_once > INT_MAX) {
+        return err_set(err, ERR_USAGE, "%s: --max-concurrent: want 1 or more", a->command->name);
+    }
+    int r = run ? store_check_name("run", run, err) : 0;
+    r = r < 0 ? r : read_config(a, s, err);
+    s->allow = allow_rules(a);
+    if (r == 0 && !s->allow) {
+        r = err_set(err, ERR_NOMEM, "out of memory");
+    }
+    if (r < 0) {
+        return r;
+    }
+    run_settings_rollout(a, &s->rollout);
+    run_settings_lay_over(a, &s->task);
+    s->options.rollout = &s->rollout;
+    s->options.config = s->config;
+    s->options.task = &s->task;
+    s->options.allow = s->allow;
+    s->options.concurrent_max = (unsigned)at_once;
+    return 0;
+}
+
+int tool_settings_read(const struct args *a, struct tool_settings *out, struct err *err) {
+    *out = (struct tool_settings){0};
+    int r = read_all(a, out, err);
+    if (r < 0) {
+        tool_settings_deinit(out);
+    }
+    return r;
+}
+
+void tool_settings_deinit(struct tool_settings *s) {
+    json_decref(s->file);
+    json_decref(s->config);
+    free(s->allow);
+    task_deinit(&s->task);
+    *s = (struct tool_settings){0};
+}
