@@ -105,9 +105,19 @@ struct gateway_stats {
 /* Waits for each worker's turn. */
 void gateway_stats(struct gateway *g, struct gateway_stats *out);
 
+/* What the journal says of a session that goes on, since the process that had it is dead. */
+struct gateway_session_past {
+    const char *token_sha256; /* In hex: the token itself is nowhere. */
+    uint64_t calls;           /* Numbers go on behind it. */
+    double began;             /* When it was opened first; seconds since 1970. */
+    bool lacks_key;           /* It had a key that is gone: 401 until a change names one. */
+};
+
 struct gateway_session_options {
-    const char *name;             /* "<rollout>.<attempt>", in every record. */
-    const char *token;            /* What the agent shows; NULL: a fresh one. */
+    const char *name;                        /* "<rollout>.<attempt>", in every record. */
+    const char *token;                       /* What the agent shows; NULL: a fresh one. */
+    const struct gateway_session_past *past; /* NULL: it is new. */
+    const char *opener;           /* A JSON object of who opens it, for its record; or NULL. */
     const char *upstream_url;     /* ".../v1" as a rule; NULL: `upstreams`. */
     const char *const *upstreams; /* NULL-ended: engines of one model. NULL: the gateway's. */
     const char *api_key;        /* Borrowed, copied into memory of the gateway only. NULL: none. */
@@ -132,7 +142,9 @@ struct gateway_session_options {
  * given one is another session's. */
 int gateway_session_open(struct gateway *g, const struct gateway_session_options *o,
                          struct gateway_session **out, struct err *err) CHECK_RESULT;
-const char *gateway_session_token(const struct gateway_session *s);
+const char *gateway_session_token(const struct gateway_session *s); /* NULL: of one that goes on. */
+bool gateway_session_has_token(const struct gateway_session *s, struct sv token);
+double gateway_session_began(const struct gateway_session *s); /* First; seconds since 1970. */
 
 /* Who shows no known token on TCP is this session's agent from now on. NULL: nobody is. */
 void gateway_set_default_session(struct gateway *g, struct gateway_session *s);
@@ -179,7 +191,7 @@ struct gateway_session_stats {
 void gateway_session_stats(const struct gateway_session *s, struct gateway_session_stats *out);
 
 /* Its present settings, as a JSON object: "upstreams" (its own, else the gateway's), "key_name",
- * "model", "level", "policy_version". */
+ * "model", "level", "policy_version", "lacks_key". */
 int gateway_session_put_settings(const struct gateway_session *s, struct buf *out) CHECK_RESULT;
 
 /* Lets open calls end until the deadline, then aborts them; journals the close; frees the session.

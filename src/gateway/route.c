@@ -18,6 +18,15 @@ static void reply_unauthorized(struct worker *w, struct exchange *x) {
                       "\"invalid_request_error\",\"code\":\"invalid_api_key\"}}"));
 }
 
+static void reply_lacks_key(struct worker *w, struct exchange *x) {
+    w->stats.refused++;
+    exchange_reply(
+        x, 401, SV("application/json"),
+        SV("{\"error\":{\"message\":\"the gateway was started anew and does not know this "
+           "session's key for its engine: its admin must give it again\",\"type\":"
+           "\"invalid_request_error\",\"code\":\"invalid_api_key\"}}"));
+}
+
 static void reply_not_allowed(struct worker *w, struct exchange *x) {
     w->stats.refused++;
     exchange_reply(x, 405, SV("application/json"),
@@ -57,7 +66,9 @@ static void serve(struct worker *w, struct gateway_session *s, struct exchange *
     if (sv_starts_with(path, SV("/v1/"))) {
         path = sv_cut(path, v1.n);
     }
-    if (sv_eq(path, SV("/chat/completions"))) {
+    if (s->lacks_key) {
+        reply_lacks_key(w, x);
+    } else if (sv_eq(path, SV("/chat/completions"))) {
         if (sv_eq(method, SV("POST"))) {
             call_begin(w, s, x);
         } else {

@@ -193,6 +193,7 @@ void session_free(struct gateway_session *s) {
     endpoint_set_unref(s->stuck_in);
     target_unref(s->target);
     free(s->name);
+    free(s->opener);
     if (s->token) {
         explicit_bzero(s->token, strlen(s->token));
         free(s->token);

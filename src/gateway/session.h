@@ -44,12 +44,17 @@ struct gateway_session {
     long long max_tokens_cap;
     int64_t header_timeout_ms;
     int64_t connect_timeout_ms;
-    char *token;
+    char *token; /* NULL: of a session that goes on. */
+    char *opener;
+    uint64_t calls_before; /* Of the processes that had it before. */
+    double began;
     unsigned char digest[SESSION_DIGEST_BYTES]; /* SHA-256 of the token. */
     struct worker *worker;                      /* Whose loop has the unix listener. */
 
     struct gateway_session *next; /* Under gateway.table. */
     struct server *unix_server;   /* Of who opened it. */
+
+    atomic_bool lacks_key; /* Its key is gone with the process that had it: no call can be sent. */
 
     pthread_mutex_t changing; /* One change after the other. */
     pthread_mutex_t lock;     /* Guards all below; held for moments only. */

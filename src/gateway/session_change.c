@@ -87,13 +87,13 @@ static enum capture_level level_of(const struct gateway_session *s, const struct
 static int put_target(const struct gateway_session *s, const struct target *t, struct buf *head) {
     const struct endpoint_set *set = t->endpoints;
     int rc = put_text(head, "upstream", set ? set->list[0]->url : NULL);
-    if (rc == 0 && set && set->n > 1) {
-        rc = buf_adds(head, ",\"upstreams\":");
-        rc = rc < 0 ? rc : endpoint_set_put(set, head);
-    }
+    rc = rc < 0 ? rc : buf_adds(head, ",\"upstreams\":");
+    rc = rc < 0 ? rc : set && set->n > 1 ? endpoint_set_put(set, head) : buf_adds(head, "null");
     rc = rc < 0 ? rc : put_text(head, "key_name", t->key_name);
     rc = rc < 0 ? rc : put_text(head, "model", t->model_override);
-    rc = rc < 0 ? rc : buf_addf(head, ",\"level\":\"%s\"", level_name(level_of(s, t)));
+    rc = rc < 0 ? rc
+                : buf_addf(head, ",\"level\":\"%s\",\"level_max\":\"%s\"",
+                           level_name(level_of(s, t)), level_name(t->level_max));
     return rc < 0 ? rc
                   : buf_addf(head, ",\"policy_version\":%s",
                              t->policy_version.len ? buf_cstr(&t->policy_version) : "null");
@@ -106,6 +106,13 @@ static int put_open_head(const struct gateway_session *s, struct buf *head) {
     }
     rc = rc < 0 ? rc : buf_addc(head, '"');
     rc = rc < 0 ? rc : put_target(s, s->target, head);
+    if (rc == 0 && s->opener) {
+        rc = buf_addf(head, ",\"opener\":%s", s->opener);
+    }
+    if (rc == 0 && !s->token) {
+        rc = buf_addf(head, ",\"began\":%.17g,\"calls_before\":%llu", s->began,
+                      (unsigned long long)s->calls_before);
+    }
     return rc < 0
                ? rc
                : buf_addf(head, ",\"mode\":\"%s\"}", s->edits ? "transparent_proxy" : "black_box");
@@ -116,6 +123,7 @@ static int journal_head(const struct gateway_session *s, enum journal_type type,
     const struct journal_record r = {
         .type = type,
         .session = sv_from(s->name),
+        .time = type == JOURNAL_SESSION_OPEN && s->token ? s->began : 0,
         .head = buf_sv(head),
     };
     return journal_append_wait(s->gateway->journal, &r, err);
@@ -183,6 +191,7 @@ static int change_target(struct gateway_session *s, const struct gateway_session
     struct target *old = s->target;
     s->target = fresh;
     pthread_mutex_unlock(&s->lock);
+    s->lacks_key = s->lacks_key && !change->has_api_key;
     target_unref(old);
     return 0;
 }
@@ -229,8 +238,9 @@ int gateway_session_put_settings(const struct gateway_session *s, struct buf *ou
     rc = rc < 0 ? rc : put_text(out, "model", t->model_override);
     rc = rc < 0 ? rc : buf_addf(out, ",\"level\":\"%s\"", level_name(level_of(s, t)));
     rc = rc < 0 ? rc
-                : buf_addf(out, ",\"policy_version\":%s}",
-                           t->policy_version.len ? buf_cstr(&t->policy_version) : "null");
+                : buf_addf(out, ",\"policy_version\":%s,\"lacks_key\":%s}",
+                           t->policy_version.len ? buf_cstr(&t->policy_version) : "null",
+                           s->lacks_key ? "true" : "false");
     endpoint_set_unref(set);
     target_unref(t);
     return rc;

@@ -33,6 +33,26 @@ static int make_token(struct gateway_session *s, const char *given) {
     return 0;
 }
 
+static int digit_of(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int take_past(struct gateway_session *s, const struct gateway_session_past *past,
+                     struct err *err) {
+    struct sv hex = sv_from(past->token_sha256);
+    bool good = hex.n == 2 * SESSION_DIGEST_BYTES;
+    for (size_t i = 0; i < SESSION_DIGEST_BYTES && good; i++) {
+        int high = digit_of(hex.p[2 * i]);
+        int low = digit_of(hex.p[2 * i + 1]);
+        good = high >= 0 && low >= 0;
+        s->digest[i] = good ? (unsigned char)(high * 16 + low) : 0;
+    }
+    s->began = past->began;
+    s->lacks_key = past->lacks_key;
+    s->calls_before = s->stats.calls = s->stats.calls_ended = past->calls;
+    return good ? 0 : err_set(err, ERR_INPUT, "token_sha256: want 64 hex digits");
+}
+
 static int aim(struct gateway_session *s, const struct gateway_session_options *o,
                struct err *err) {
     const char *const one[] = {o->upstream_url, NULL};
@@ -68,11 +88,14 @@ static int fill(struct gateway_session *s, const struct gateway_session_options 
     s->connect_timeout_ms =
         o->connect_timeout_s > 0 ? (int64_t)(o->connect_timeout_s * 1000) : SESSION_CONNECT_MS;
     s->used_ms = clock_ms();
+    s->began = clock_unix();
     s->name = mem_strdup(o->name);
-    if (!s->name || make_token(s, o->token) < 0) {
+    s->opener = mem_strdup(o->opener);
+    if (!s->name || (o->opener && !s->opener) || (!o->past && make_token(s, o->token) < 0)) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
-    return aim(s, o, err);
+    int rc = o->past ? take_past(s, o->past, err) : 0;
+    return rc < 0 ? rc : aim(s, o, err);
 }
 
 /* Two sessions of one token would be one for the agents. */
@@ -141,6 +164,17 @@ int gateway_session_open(struct gateway *g, const struct gateway_session_options
 
 const char *gateway_session_token(const struct gateway_session *s) {
     return s->token;
+}
+
+bool gateway_session_has_token(const struct gateway_session *s, struct sv token) {
+    unsigned char digest[SESSION_DIGEST_BYTES];
+    SHA256((const unsigned char *)token.p, token.n, digest);
+    return sv_eq_constant_time((struct sv){(const char *)digest, sizeof digest},
+                               (struct sv){(const char *)s->digest, sizeof s->digest});
+}
+
+double gateway_session_began(const struct gateway_session *s) {
+    return s->began;
 }
 
 int gateway_session_listen_unix(struct gateway_session *s, const char *path, struct err *err) {

@@ -105,6 +105,9 @@ unsigned journal_reader_torn(const struct journal_reader *r);
 /* From now on only records of this session are given; the bodies of others are not read. */
 int journal_reader_only(struct journal_reader *r, struct sv session, struct err *err) CHECK_RESULT;
 
+/* Records from before this time are passed over: they are of another session of the same name. */
+void journal_reader_since(struct journal_reader *r, double time);
+
 /* Where the record stands that was given last, and that record again. */
 struct journal_place {
     unsigned segment;

@@ -28,6 +28,8 @@ struct journal_reader {
     char only[FORMAT_SESSION_MAX];
     size_t only_n;
     uint32_t only_crc;
+    double since;
+    bool outline;
     struct journal_place place;
     bool by_places; /* Gives the records at `places`, and looks for no others. */
     struct journal_place *places;
@@ -107,6 +109,22 @@ int journal_reader_only(struct journal_reader *r, struct sv session, struct err 
     return 0;
 }
 
+void journal_reader_since(struct journal_reader *r, double time) {
+    r->since = time;
+}
+
+void reader_outline(struct journal_reader *r) {
+    r->outline = true;
+}
+
+const char *reader_boot_path(const struct journal_reader *r) {
+    return r->list.entries[r->place.segment].boot_path;
+}
+
+const char *reader_segment_path(const struct journal_reader *r) {
+    return r->list.entries[r->place.segment].path;
+}
+
 static int read_failed(const char *path, struct err *err) {
     return err_sys(err, ERR_SYS, errno, "cannot read the journal '%s'", path);
 }
@@ -177,12 +195,31 @@ enum found {
 
 static bool wanted(const struct journal_reader *r, const struct format_head *head) {
     bool known = head->type >= JOURNAL_SESSION_OPEN && head->type <= JOURNAL_SESSION_CLOSE;
-    return known &&
+    return known && head->time >= r->since &&
            (!r->filtered || (head->session_bytes == r->only_n && head->session_crc == r->only_crc));
 }
 
 static bool is_of(const struct journal_reader *r, const struct journal_record *record) {
     return !r->filtered || sv_eq(record->session, (struct sv){r->only, r->only_n});
+}
+
+/* Whose record of a call it is, and no more: its body stays unread. */
+static int read_outline(struct journal_reader *r, uint64_t offset, const struct format_head *head,
+                        struct journal_record *out, struct err *err) {
+    struct sv name;
+    if (head->session_bytes > FORMAT_SESSION_MAX || head->session_bytes > head->body_bytes) {
+        return FOUND_OTHER;
+    }
+    int code = look(r, offset + FORMAT_HEAD_BYTES, head->session_bytes, &name, err);
+    if (code < 0) {
+        return code;
+    }
+    *out = (struct journal_record){.type = (enum journal_type)head->type,
+                                   .session = name,
+                                   .call = head->call,
+                                   .time = head->time};
+    bool good = name.n == head->session_bytes && crc32c(0, name.p, name.n) == head->session_crc;
+    return good && is_of(r, out) ? FOUND_RECORD : FOUND_OTHER;
 }
 
 /* Reads the record at `offset` of the segment in use; *bytes: its length. Gives a `found` or an
@@ -209,6 +246,9 @@ static int read_record(struct journal_reader *r, uint64_t offset, struct journal
     }
     if (!wanted(r, &head)) {
         return FOUND_OTHER;
+    }
+    if (r->outline && head.call > 0) {
+        return read_outline(r, offset, &head, out, err);
     }
     code = look(r, offset + FORMAT_HEAD_BYTES, head.body_bytes, &have, err);
     if (code < 0) {

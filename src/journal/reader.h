@@ -16,4 +16,11 @@ struct reader_places {
 int reader_open_places(const struct reader_places *from, struct journal_reader **out,
                        struct err *err) CHECK_RESULT;
 
+/* Records of calls come without their heads and parts, which are not read. */
+void reader_outline(struct journal_reader *r);
+
+/* Of the record given last. */
+const char *reader_boot_path(const struct journal_reader *r);
+const char *reader_segment_path(const struct journal_reader *r);
+
 #endif

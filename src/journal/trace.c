@@ -42,7 +42,11 @@ static int open_reader(const struct trace_source *from, struct journal_reader **
         return r < 0 ? r : 0;
     }
     r = journal_reader_open(from->journal_dir, out, err);
-    return r < 0 ? r : journal_reader_only(*out, session, err);
+    if (r < 0) {
+        return r;
+    }
+    journal_reader_since(*out, from->since);
+    return journal_reader_only(*out, session, err);
 }
 
 int trace_lines(const struct trace_source *from, trace_line_fn sink, void *arg,

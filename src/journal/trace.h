@@ -54,6 +54,7 @@ struct trace_source {
     trace_judge_fn judge;    /* NULL: nothing is judged. */
     void *arg;
     struct journal *journal; /* The session's own writer, if it is this process; else NULL. */
+    double since;            /* When it was opened, in case there was one of its name before. */
 };
 
 struct trace_summary {

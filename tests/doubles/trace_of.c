@@ -2,13 +2,12 @@
 /* snaffle-trace-of JOURNAL: prints the traces of all sessions of a journal, judged. */
 #include <stdio.h>
 
-#include "base/mem.h"
+#include "journal/sessions.h"
 #include "journal/trace.h"
 #include "train/judge.h"
 
-static int print_session(const char *journal, struct sv name, struct err *err) {
+static int print_session(const char *journal, const char *session, struct err *err) {
     AUTO_BUF struct buf text = {0};
-    AUTO_FREE char *session = mem_strndup(name.p, name.n);
     struct judge judge = {.agent = NULL};
     struct trace_summary summary;
     const struct trace_source from = {
@@ -21,21 +20,12 @@ static int print_session(const char *journal, struct sv name, struct err *err) {
 }
 
 static int print_all(const char *journal, struct err *err) {
-    struct journal_reader *reader;
-    struct journal_record record;
-    int r = journal_reader_open(journal, &reader, err);
-    if (r < 0) {
-        return r;
+    struct journal_sessions all = {0};
+    int r = journal_sessions_read(journal, &all, err);
+    for (size_t i = 0; i < all.n && r == 0; i++) {
+        r = print_session(journal, all.list[i].name, err);
     }
-    while ((r = journal_reader_next(reader, &record, err)) == 1) {
-        if (record.type == JOURNAL_SESSION_OPEN) {
-            r = print_session(journal, record.session, err);
-            if (r < 0) {
-                break;
-            }
-        }
-    }
-    journal_reader_close(reader);
+    journal_sessions_deinit(&all);
     return r;
 }
 

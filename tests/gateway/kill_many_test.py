@@ -36,7 +36,7 @@ SCRIPT = {"any_model": True, "scenes": [
 
 
 class Load:
-    """The calls, by number, each made once; `alive`: the gateway's number, its keys, its port."""
+    """The calls, by number, each made once; `alive`: the life, its keys, its port."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -58,14 +58,14 @@ class Load:
         while number is not None:
             if conn is None:
                 self.up.wait()
-                life, keys, port = self.alive
+                _, keys, port = self.alive
                 conn = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
                 try:
                     conn.connect()
                 except OSError:  # Nothing was sent: the call is still to be made.
                     conn = None
                     continue
-            if not self.call(conn, number, me, keys[me], f"life-{life}-client-{me}"):
+            if not self.call(conn, number, me, keys[me], f"client-{me}"):
                 conn.close()
                 conn = None
             number = self.take()
@@ -111,9 +111,9 @@ class KillMany(unittest.TestCase):
                     self.model.url, "--journal", self.folder / "journal", folder=folder, key=ADMIN,
                     env={"SNAFFLE_GATEWAY_KEY": ADMIN})
         self.addCleanup(g.stop)
-        keys = []
-        for i in range(CLIENTS):
-            status, made = g.admin("POST", "/sessions", {"session_id": f"life-{life}-client-{i}"})
+        keys = load.alive[1] if load.alive else []
+        while len(keys) < CLIENTS:  # The lives after find them in the journal.
+            status, made = g.admin("POST", "/sessions", {"session_id": f"client-{len(keys)}"})
             self.assertEqual(status, 200, made)
             keys.append(made["token"])
         load.alive = (life, keys, g.port)
@@ -147,7 +147,7 @@ class KillMany(unittest.TestCase):
                 turn = json.loads(line)
                 marker = MARKER.match(turn["request"]["messages"][0]["content"])[0]
                 found[marker].append(
-                    {"session": turn["session"], "end": turn["end"], "findings": turn["findings"],
+                    {"session": turn["session"], "turn": turn["turn"], "end": turn["end"], "findings": turn["findings"],
                      "id": (turn["response"] or {}).get("id"), "usage": turn["usage"],
                      "prompt": turn["prompt_token_ids"], "ids": turn["completion_token_ids"],
                      "logps": turn["per_token_logps"]})
@@ -172,6 +172,11 @@ class KillMany(unittest.TestCase):
         for marker, (session, answer_id) in load.seen.items():
             self.assertEqual([(c["session"], c["id"]) for c in found[marker]], [(session, answer_id)])
             self.assert_whole(found[marker][0], marker)
+        numbers = collections.defaultdict(list)
+        for calls in found.values():
+            numbers[calls[0]["session"]].append(calls[0]["turn"])
+        for session, turns in numbers.items():  # One sequence over all lives.
+            self.assertEqual(sorted(turns), list(range(1, len(turns) + 1)), session)
         ends = collections.Counter()
         for marker, session in load.unseen.items():
             for call in found.get(marker, []):

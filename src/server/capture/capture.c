@@ -129,7 +129,8 @@ static int run_single(struct capture *c, const sigset_t *signals, struct err *er
 /* --- many --- */
 
 static int run_many(struct capture *c, const sigset_t *signals, struct err *err) {
-    int rc = announce(c, err);
+    int rc = restore_sessions(c, err);
+    rc = rc < 0 ? rc : announce(c, err);
     if (rc == 0) {
         serve(c, signals);
         sessions_end_all(c, drain(c, signals));

@@ -19,13 +19,18 @@ struct live;
 /* A session that an admin opened. It lives until it is ended and nobody uses it. */
 struct managed {
     struct managed *next;
-    char *id;   /* What the admin calls it. */
+    char *id;   /* What the admin calls it; NULL: by its token, which is not known yet. */
     char *name; /* In records. */
     json_t *metadata;
     struct gateway_session *session;
     unsigned users;
-    bool is_ending; /* Nobody finds it any more. */
+    bool is_ending;   /* Nobody finds it any more. */
+    bool is_restored; /* Part of its records are another process's. */
 };
+void managed_free(struct managed *m); /* Accepts NULL. */
+
+/* In records, the name of a key that an admin gave with the session. */
+#define MANAGED_KEY "api_key"
 
 struct capture {
     const struct capture_options *o;
@@ -78,6 +83,9 @@ void sessions_end_all(struct capture *c, deadline_ms until);
 struct managed *sessions_use(struct capture *c, struct sv id);
 void sessions_unuse(struct capture *c, struct managed *m);
 unsigned sessions_count(struct capture *c);
+
+/* restore.c: opens again what was open when its process died. */
+int restore_sessions(struct capture *c, struct err *err) CHECK_RESULT;
 
 /* traces.c */
 int traces_lines(struct capture *c, struct sv id, struct reply *out, struct err *err) CHECK_RESULT;

@@ -48,10 +48,16 @@ static void fresh_id(char out[2 * ID_BYTES + 2]) {
 
 /* --- finding --- */
 
+/* A restored session whose id is its token is known by the token's digest. */
+static bool is_called(const struct managed *m, struct sv id) {
+    return m->id ? sv_eq_constant_time(sv_from(m->id), id)
+                 : gateway_session_has_token(m->session, id);
+}
+
 /* Under the mutex. */
 static struct managed *find(struct capture *c, struct sv id) {
     for (struct managed *m = c->managed; m; m = m->next) {
-        if (!m->is_ending && sv_eq_constant_time(sv_from(m->id), id)) {
+        if (!m->is_ending && is_called(m, id)) {
             return m;
         }
     }
@@ -103,12 +109,12 @@ static int put_settings(const struct managed *m, json_t *out, struct err *err) {
     }
     const char *level = json_string_value(json_object_get(set, "level"));
     json_t *urls = json_object_get(set, "upstreams");
-    json_t *more =
-        json_pack("{s:s?, s:s, s:O, s:O, s:O, s:O, s:O?}", "capture_level", level, "rollout_type",
-                  level && strcmp(level, "tokens") == 0 ? "train" : "eval", "model",
-                  json_object_get(set, "model"), "policy_version",
-                  json_object_get(set, "policy_version"), "llm_urls", urls, "key_name",
-                  json_object_get(set, "key_name"), "llm_url", json_array_get(urls, 0));
+    json_t *more = json_pack(
+        "{s:s?, s:s, s:O, s:O, s:O, s:O, s:O, s:O?}", "capture_level", level, "rollout_type",
+        level && strcmp(level, "tokens") == 0 ? "train" : "eval", "model",
+        json_object_get(set, "model"), "policy_version", json_object_get(set, "policy_version"),
+        "llm_urls", urls, "key_name", json_object_get(set, "key_name"), "lacks_key",
+        json_object_get(set, "lacks_key"), "llm_url", json_array_get(urls, 0));
     if (!more) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
@@ -120,7 +126,7 @@ static int put_settings(const struct managed *m, json_t *out, struct err *err) {
 static json_t *describe(const struct managed *m) {
     struct gateway_session_stats s = {0};
     gateway_session_stats(m->session, &s);
-    return json_pack("{s:s, s:s, s:f, s:I, s:I, s:i, s:I, s:b, s:O?}", "session_id", m->id, "name",
+    return json_pack("{s:s?, s:s, s:f, s:I, s:I, s:i, s:I, s:b, s:O?}", "session_id", m->id, "name",
                      m->name, "idle_s", s.idle_s, "upstream_errors", (json_int_t)s.failed_calls,
                      "n_turns", (json_int_t)s.calls, "n_open", (int)s.calls_open,
                      "completion_tokens", (json_int_t)s.completion_tokens, "capture_fault",
@@ -189,7 +195,7 @@ static int read_wanted(const struct request_view *r, const char *const *fields, 
     return rc < 0 || !w->name ? rc : check_id("name", w->name, err);
 }
 
-static void free_managed(struct managed *m) {
+void managed_free(struct managed *m) {
     if (m) {
         free(m->id);
         free(m->name);
@@ -203,7 +209,7 @@ static int link_managed(struct capture *c, struct managed *m, struct err *err) {
     int rc = 0;
     pthread_mutex_lock(&c->mutex);
     for (const struct managed *other = c->managed; other && rc == 0; other = other->next) {
-        if (strcmp(other->id, m->id) == 0 || strcmp(other->name, m->name) == 0) {
+        if (is_called(other, sv_from(m->id)) || strcmp(other->name, m->name) == 0) {
             rc = err_set(err, ERR_EXISTS, "there is a session of this id or name: end it first");
         }
     }
@@ -239,15 +245,25 @@ static int make_managed(struct capture *c, const struct wanted *w, struct manage
         m->is_ending = true; /* Not to be found until it is open. */
     }
     if (!m || !m->id || !m->name || !m->metadata) {
-        free_managed(m);
+        managed_free(m);
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     *out = m;
     return 0;
 }
 
+/* What its record has for who restores it. An id that is a token is a secret. */
+static int put_opener(const struct capture *c, const struct managed *m, bool neutral_sampling,
+                      struct buf *out) {
+    AUTO_JSON json_t *opener =
+        json_pack("{s:s?, s:O, s:b}", "session_id", c->o->openenv_sessions ? NULL : m->id,
+                  "metadata", m->metadata, "neutral_sampling", (int)neutral_sampling);
+    return opener ? json_compact(opener, out) : ERR_NOMEM;
+}
+
 static int open_session(struct capture *c, const struct wanted *w, struct managed *m,
                         struct err *err) {
+    AUTO_BUF struct buf opener = {0};
     struct gateway_session_options so = c->o->session;
     so.name = m->name;
     so.token = c->o->openenv_sessions ? m->id : NULL;
@@ -258,10 +274,14 @@ static int open_session(struct capture *c, const struct wanted *w, struct manage
     /* The gateway's own key is for its own engines, and must not reach another. */
     if (w->api_key || w->upstreams) {
         so.api_key = w->api_key;
-        so.key_name = w->api_key ? "api_key" : NULL;
+        so.key_name = w->api_key ? MANAGED_KEY : NULL;
     }
     so.policy_version = w->policy.len ? buf_cstr(&w->policy) : so.policy_version;
     so.policy_is_json = w->policy.len > 0;
+    if (put_opener(c, m, so.neutral_sampling, &opener) < 0) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    so.opener = buf_cstr(&opener);
     return gateway_session_open(c->gateway, &so, &m->session, err);
 }
 
@@ -273,13 +293,13 @@ static int create(struct capture *c, const struct wanted *w, struct reply *out, 
     }
     rc = link_managed(c, m, err);
     if (rc < 0) {
-        free_managed(m);
+        managed_free(m);
         return rc;
     }
     rc = open_session(c, w, m, err);
     if (rc < 0) {
         unlink_managed(c, m);
-        free_managed(m);
+        managed_free(m);
         return rc;
     }
     pthread_mutex_lock(&c->mutex);
@@ -335,7 +355,7 @@ static int change(struct managed *m, const struct wanted *w, struct err *err) {
         /* As at the opening: a key goes to the engine that it was named for, and to no other. */
         .has_api_key = has_key || w->upstreams,
         .api_key = w->api_key,
-        .key_name = w->api_key ? "api_key" : NULL,
+        .key_name = w->api_key ? MANAGED_KEY : NULL,
         .has_model = json_object_get(w->body, "model"),
         .model_override = w->model,
         .has_level = json_object_get(w->body, "level"),
@@ -371,7 +391,7 @@ static int end_managed(struct capture *c, struct managed *m, deadline_ms until, 
     int rc = gateway_session_close(m->session, until, err);
     unlink_managed(c, m);
     journal_forget(c->journal, sv_from(m->name));
-    free_managed(m);
+    managed_free(m);
     return rc;
 }
 

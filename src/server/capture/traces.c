@@ -17,7 +17,8 @@ static int read_trace(struct capture *c, struct sv id, struct buf *lines, struct
         .session = m->name,
         .judge = judge_call,
         .arg = &c->judge,
-        .journal = c->journal,
+        .journal = m->is_restored ? NULL : c->journal,
+        .since = gateway_session_began(m->session),
     };
     int rc = trace_to_buf(&from, lines, NULL, err);
     sessions_unuse(c, m);
