@@ -169,9 +169,19 @@ static int check_network(const struct rollout_session *s, struct err *err) {
                          "the task's)");
 }
 
+/* A gateway that can't be had inside is no fault of the agent's installation. */
+static int note_fault(struct rollout_session *s, int code, const struct err *why) {
+    enum rollout_cause same = rollout_cause_of(ROLLOUT_PHASE_INSTALL, code);
+    if (code < 0) {
+        session_note(s, same == ROLLOUT_CAUSE_AGENT_INSTALL ? ROLLOUT_CAUSE_CAPTURE_FAULT : same,
+                     why);
+    }
+    return code;
+}
+
 int session_open_model(struct rollout_session *s, struct err *err) {
     const struct rollout_factory *f = s->factory;
-    int r = f->capture == CAPTURE_SANDBOX ? inside_place(s, &s->inside, err)
+    int r = f->capture == CAPTURE_SANDBOX ? note_fault(s, inside_place(s, &s->inside, err), err)
                                           : open_gateway_session(s, err);
     if (r == 0 && f->capture == CAPTURE_PUBLIC) {
         r = check_network(s, err);
@@ -193,7 +203,9 @@ int session_open_model(struct rollout_session *s, struct err *err) {
 }
 
 int session_start_model(struct rollout_session *s, struct err *err) {
-    return s->inside && s->network != SANDBOX_NETWORK_NONE ? inside_start(s, s->inside, err) : 0;
+    bool wanted = s->inside && s->network != SANDBOX_NETWORK_NONE;
+    int r = wanted ? inside_start(s, s->inside, err) : 0;
+    return r < 0 ? note_fault(s, r, err) : 0;
 }
 
 int session_bind_model(struct rollout_session *s, struct err *err) {

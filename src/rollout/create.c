@@ -187,9 +187,6 @@ int session_prepare(struct rollout_session *s, struct err *err) {
     }
     r = session_start_model(s, err);
     if (r < 0) {
-        enum rollout_cause same = rollout_cause_of(ROLLOUT_PHASE_INSTALL, r);
-        session_note(s, same == ROLLOUT_CAUSE_AGENT_INSTALL ? ROLLOUT_CAUSE_CAPTURE_FAULT : same,
-                     err);
         return r;
     }
     session_phase_end(s);
