@@ -14,10 +14,11 @@
  */
 struct mcp_http;
 
-#define MCP_HTTP_SESSIONS_MAX 1024 /* Many clients never end theirs: the one unused longest goes.  \
-                                    */
-#define MCP_HTTP_IDLE_MS 3600000   /* Without a request or a call under way: an hour. */
-#define MCP_HTTP_BEAT_MS 15000 /* A comment in a quiet stream: proxies cut after 30 s or 60 s. */
+#define MCP_HTTP_SESSIONS_MAX                                                                      \
+    1024                         /* Many clients never end theirs: the one unused longest goes.    \
+                                  */
+#define MCP_HTTP_IDLE_MS 3600000 /* Without a request or a call under way: an hour. */
+#define MCP_HTTP_BEAT_MS 15000   /* A comment in a quiet stream: proxies cut after 30 s or 60 s. */
 
 struct mcp_http_options {
     struct loop *loop;

@@ -48,7 +48,7 @@ struct rpc_hooks {
     bool (*method)(void *arg, struct rpc_request *q, struct sv method, const json_t *params);
     /* Before tools/list and tools/call (`is_call`). true: go on; false: as above. */
     bool (*enter)(void *arg, struct rpc_request *q, bool is_call, const json_t *params);
-    /* A call that `enter` let pass has come to this. */
+    /* A call that `enter` let pass has come to this. Once; not after rpc_free. */
     void (*leave)(void *arg, struct rpc_request *q, const struct tool_result *result);
 };
 

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "tests/testing.h"
 #include "tests/unit/rollout/fake_sandbox.h"
 #include "tests/unit/server/tool/bench.h"
@@ -255,10 +256,12 @@ static void no_key_is_in_an_answer_a_record_or_an_event(void **state) {
     assert_int_equal(c.outcome, TOOL_DONE);
     assert_null(strstr(buf_cstr(&c.text), "sk-secret-7f3a"));
     assert_null(strstr(buf_cstr(&c.events), "sk-secret-7f3a"));
-    AUTO_FREE char *grep = mem_printf("grep -rq sk-secret-7f3a %s", b->dir);
-    FILE *found = popen(grep, "r"); // NOLINT(cert-env33-c)
-    assert_non_null(found);
-    assert_int_equal(WEXITSTATUS(pclose(found)), 1);
+    const char *const grep[] = {"grep", "-rq", "sk-secret-7f3a", b->dir, NULL};
+    struct proc_result found = {0};
+    struct err err = {0};
+    assert_ok(proc_run(&(struct proc_options){.argv = grep}, &found, &err), &err);
+    assert_int_equal(found.exit_code, 1);
+    proc_result_deinit(&found);
     caller_deinit(&c);
     call(b, "{" MODEL ", \"api_key\": \"sk secret\", \"instruction\": \"x\"}", &c);
     assert_int_equal(c.outcome, TOOL_INVALID);

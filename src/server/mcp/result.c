@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/mcp/result.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+
+#define AROUND_BYTES 4096 /* Names and brackets. */
+
+/* One after the other. */
+static int add_all(struct buf *out, const struct sv *parts, size_t n, struct err *err) {
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        r = buf_add_sv(out, parts[i]);
+    }
+    return r < 0 ? err_set(err, r, "out of memory") : 0;
+}
+
+int result_object(const struct tool_result *r, struct buf *out, struct err *err) {
+    struct sv t = r->quoted;
+    if (r->outcome != TOOL_DONE) {
+        const struct sv failed[] = {SV("{\"content\":[{\"type\":\"text\",\"text\":"), t,
+                                    SV("}],\"isError\":true,\"is_error\":true}")};
+        return add_all(out, failed, ARRAY_LEN(failed), err);
+    }
+    /* The structured forms say nothing new: a large result goes without. */
+    bool is_small = t.n <= (TOOL_ANSWER_MAX - AROUND_BYTES) / 4;
+    const struct sv head[] = {SV("{\"content\":[{\"type\":\"text\",\"text\":"), t,
+                              SV("}],\"isError\":false,\"data\":"), t,
+                              SV(",\"is_error\":false,\"meta\":null")};
+    const struct sv structured[] = {SV(",\"structuredContent\":{\"result\":"), t,
+                                    SV("},\"structured_content\":{\"result\":"), t, SV("}")};
+    int code = add_all(out, head, ARRAY_LEN(head), err);
+    code = code < 0 || !is_small ? code : add_all(out, structured, ARRAY_LEN(structured), err);
+    const struct sv end = SV("}");
+    return code < 0 ? code : add_all(out, &end, 1, err);
+}
+
+static const char *error_type(const struct tool_result *r, double timed_out_s) {
+    return timed_out_s > 0              ? "timeout"
+           : r->outcome == TOOL_INVALID ? "invalid_args"
+                                        : "execution_error";
+}
+
+static int failed_observation(const struct tool_result *r, double timed_out_s, struct buf *out,
+                              struct err *err) {
+    int code = buf_addf(out,
+                        "{\"tool_name\":\"" TOOL_NAME "\",\"result\":null,\"error\":"
+                        "{\"error_type\":\"%s\",\"message\":",
+                        error_type(r, timed_out_s));
+    if (code == 0) {
+        code = timed_out_s > 0
+                   ? buf_addf(out, "\"Tool '" TOOL_NAME "' timed out after %.15g seconds\"",
+                              timed_out_s)
+                   : buf_add_sv(out, r->quoted);
+    }
+    code = code < 0 ? code : buf_adds(out, "}}");
+    return code < 0 ? err_set(err, code, "out of memory") : 0;
+}
+
+int result_observation(const struct tool_result *r, double timed_out_s, struct buf *out,
+                       struct err *err) {
+    if (timed_out_s > 0 || r->outcome != TOOL_DONE) {
+        return failed_observation(r, timed_out_s, out, err);
+    }
+    struct sv t = r->quoted;
+    bool is_small = t.n <= (TOOL_ANSWER_MAX - AROUND_BYTES) / 3;
+    const struct sv parts[] = {SV("{\"tool_name\":\"" TOOL_NAME
+                                  "\",\"result\":{\"content\":[{\"type\":\"text\",\"text\":"),
+                               t,
+                               SV(",\"annotations\":null,\"meta\":null}],\"structured_content\":"),
+                               is_small ? SV("{\"result\":") : SV("null"),
+                               is_small ? t : SV(""),
+                               is_small ? SV("}") : SV(""),
+                               SV(",\"meta\":null,\"data\":"),
+                               t,
+                               SV(",\"is_error\":false},\"error\":null}")};
+    return add_all(out, parts, ARRAY_LEN(parts), err);
+}
+
+json_t *result_tools(const struct tool_box *b) {
+    AUTO_JSON json_t *description = tool_description(b);
+    AUTO_JSON json_t *schema = tool_input_schema(b);
+    if (!description || !schema) {
+        return NULL;
+    }
+    return json_pack("{s:[{s:s, s:O, s:O, s:O}]}", "tools", "name", TOOL_NAME, "description",
+                     description, "inputSchema", schema, "input_schema", schema);
+}
