@@ -14,6 +14,7 @@ const struct command *const commands[] = {
     &cmd_doctor,
     &cmd_agent_install,
     &cmd_agent_ls,
+    &cmd_image_dockerfile,
     &cmd_gc,
     &cmd_sandbox_ls,
     &cmd_sandbox_exec,

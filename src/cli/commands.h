@@ -35,6 +35,7 @@ extern const struct command cmd_trace;
 extern const struct command cmd_doctor;
 extern const struct command cmd_agent_install;
 extern const struct command cmd_agent_ls;
+extern const struct command cmd_image_dockerfile;
 extern const struct command cmd_gc;
 extern const struct command cmd_sandbox_ls;
 extern const struct command cmd_sandbox_exec;

@@ -20,17 +20,7 @@
 
 /* Made once; false, with the reason, where it can't be. Its own /dev needs no devices. */
 static bool have_debian(char *why, size_t size) {
-    static const char make[] =
-        "set -e\n"
-        "test ! -e \"$0\" || exit 0\n"
-        "test \"$(id -u)\" = 0 || { echo 'debootstrap needs root'; exit 1; }\n"
-        "command -v debootstrap >/dev/null || { echo 'debootstrap is not installed'; exit 1; }\n"
-        "rm -rf --one-file-system \"$0.new\" && mkdir -p \"${0%/*}\"\n"
-        "debootstrap --variant=minbase --include=python3 bookworm \"$0.new\" >\"$0.log\" "
-        "2>&1 </dev/null || { echo \"debootstrap can't make a system: see $0.log\"; exit 1; }\n"
-        "rm -rf \"$0.new\"/var/cache/apt/archives/*.deb \"$0.new\"/var/lib/apt/lists/*\n"
-        "mv \"$0.new\" \"$0\"\n";
-    static const char *const argv[] = {"/bin/sh", "-c", make, DEBIAN, NULL};
+    static const char *const argv[] = {SOURCE_ROOT "/tests/debian_root.sh", DEBIAN, NULL};
     return ground_runs(argv, DEBOOTSTRAP_S, why, size);
 }
 
