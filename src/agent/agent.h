@@ -39,6 +39,7 @@ struct agent_config {
     long long proxy_max_tokens_cap; /* 16384; 0: none (null in JSON). */
     int proxy_top_logprobs;         /* 5 */
     bool proxy_disable_thinking;
+    const char *engine;         /* What the endpoint is, by the gateway's names; NULL: told. */
     bool neutral_sampling;      /* Truncation and penalties are switched off. */
     const char *policy_version; /* Which weights the engine runs; NULL: not said. */
     long long loop_break_calls; /* Refuse a body that failed so often; 0: never. */

@@ -7,8 +7,8 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "cli/call_options.h"
 #include "cli/commands.h"
-#include "gateway/profile.h"
 #include "server/capture/capture.h"
 
 /* The first four are those of the proxy that this one drops in for. */
@@ -17,8 +17,9 @@
 #define GATEWAY_TIMEOUT_S 600
 #define GATEWAY_KEY "intercepted" /* Sent where no key is given: engines that want any take it. */
 #define GATEWAY_JOURNAL "gateway-journal"
-#define GATEWAY_DRAIN_S 25   /* Supervisors kill 30 s after they asked. */
-#define GATEWAY_KEY_MAX 4096 /* Keys have some hundred bytes. */
+#define GATEWAY_LOOP_MAX 1000000 /* Failures of one body; nobody waits for so many. */
+#define GATEWAY_DRAIN_S 25       /* Supervisors kill 30 s after they asked. */
+#define GATEWAY_KEY_MAX 4096     /* Keys have some hundred bytes. */
 #define GATEWAY_KEY_VARIABLE "SNAFFLE_GATEWAY_KEY"
 
 /* A key as long as the gateway needs it, and where it came from. */
@@ -195,7 +196,7 @@ static int serve(const struct args *a, const struct key *upstream, const struct 
     int rc = small_count(a, "port", GATEWAY_PORT, UINT16_MAX, &port, err);
     rc = rc < 0 ? rc : small_count(a, "workers", 1, GATEWAY_WORKERS_MAX, &workers, err);
     rc = rc < 0 ? rc : small_count(a, "top-logprobs", GATEWAY_TOP_LOGPROBS, INT16_MAX, &top, err);
-    rc = rc < 0 ? rc : small_count(a, "loop-break", 0, INT32_MAX, &loop_break, err);
+    rc = rc < 0 ? rc : small_count(a, "loop-break", 0, GATEWAY_LOOP_MAX, &loop_break, err);
     if (rc == 0 && (!journal || !urls)) {
         rc = err_set(err, ERR_NOMEM, "out of memory");
     }
@@ -294,8 +295,7 @@ static const struct option options[] = {
     {"top-logprobs", OPTION_COUNT, "N", "alternatives to ask for with each token (default: 5)",
      NULL},
     {"level", OPTION_WORD, "LEVEL", "ask for this much at most (default: tokens)", level_names},
-    {"engine", OPTION_WORD, "NAME",
-     "what the endpoint is (default: told by its host and its answers)", profile_names},
+    CALL_OPTIONS,
     {"request-timeout", OPTION_NUMBER, "SECONDS",
      "wait so long for the endpoint's first byte; 0: for ever (default: 600)", NULL},
     {"max-tokens-cap", OPTION_COUNT, "N",
@@ -303,19 +303,9 @@ static const struct option options[] = {
     {"disable-thinking", OPTION_SWITCH, NULL,
      "switch the model's thinking off where a request does not say", NULL},
     {"model-override", OPTION_TEXT, "NAME", "the model to ask for in place of the agent's", NULL},
-    {"neutral-sampling", OPTION_SWITCH, NULL,
-     "switch truncation and penalties off, so that log-probabilities are those sampled from", NULL},
-    {"logprobs-processed", OPTION_SWITCH, NULL,
-     "the endpoint's log-probabilities are those that it sampled from", NULL},
     {"no-edits", OPTION_SWITCH, NULL, "forward requests as they are, asking for nothing more",
      NULL},
     {"no-record", OPTION_SWITCH, NULL, "write nothing down of the calls", NULL},
-    {"policy-version", OPTION_TEXT, "TEXT",
-     "which weights the endpoint runs, unless its answers say so themselves", NULL},
-    {"loop-break", OPTION_COUNT, "N",
-     "refuse a request whose body failed more than N times before (default: 0: never)", NULL},
-    {"loop-break-s", OPTION_NUMBER, "SECONDS",
-     "count such failures within this time only (default: 60)", NULL},
     {"durable", OPTION_SWITCH, NULL, "a record counts once the disk has it", NULL},
     {"keep-raw", OPTION_SWITCH, NULL, "record the endpoint's answers also as they came", NULL},
     {"drain", OPTION_NUMBER, "SECONDS",

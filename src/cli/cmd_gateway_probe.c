@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "base/json.h"
+#include "cli/call_options.h"
 #include "cli/commands.h"
 #include "cli/out.h"
 #include "cli/text.h"
@@ -192,8 +193,7 @@ const struct command cmd_gateway_probe = {
             {"base-url", OPTION_TEXT, "URL", "the model's endpoint", NULL},
             {"api-key-env", OPTION_TEXT, "NAME", "the variable that holds its key", NULL},
             {"model", OPTION_TEXT, "NAME", "the model to ask (default: the first listed)", NULL},
-            {"engine", OPTION_WORD, "NAME",
-             "what the endpoint is (default: told by its host and its answers)", profile_names},
+            ENGINE_OPTION,
             {"json", OPTION_SWITCH, NULL, "print JSON", NULL},
             {0},
         },

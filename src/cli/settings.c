@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "cli/call_options.h"
 #include "store/store.h"
 
 static const char *const modes[] = {"transparent_proxy", "black_box", NULL};
@@ -55,22 +56,7 @@ const struct option run_settings_options[] = {
     {"verify-on", OPTION_WORD, "WHEN",
      "grade always, or only after an agent that ended cleanly (default: always)", verify_on},
     {"require-calls", OPTION_SWITCH, NULL, "a rollout without a model call has failed", NULL},
-    {"logprobs-processed", OPTION_SWITCH, NULL,
-     "the endpoint's log-probabilities are those it sampled from (vLLM: --logprobs-mode "
-     "processed_logprobs), so that turns count as trainable at any temperature",
-     NULL},
-    {"neutral-sampling", OPTION_SWITCH, NULL,
-     "sample without truncation and penalties (top_p, top_k, min_p ...) where token ids are "
-     "captured; the temperature stays the agent's",
-     NULL},
-    {"policy-version", OPTION_TEXT, "TEXT",
-     "which weights the endpoint runs: stands in the record of each call, unless the endpoint "
-     "itself says",
-     NULL},
-    {"loop-break", OPTION_COUNT, "N",
-     "refuse a request whose body failed more than N times before (default: 0: never)", NULL},
-    {"loop-break-s", OPTION_NUMBER, "SECONDS",
-     "count such failures within this time only (default: 60)", NULL},
+    CALL_OPTIONS,
     {"setup-offline", OPTION_SWITCH, NULL,
      "no outside network for setup unless the task asks for it", NULL},
     {"retries", OPTION_COUNT, "N", "further attempts after causes worth one (default: 1)", NULL},

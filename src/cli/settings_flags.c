@@ -49,6 +49,7 @@ static const struct flag flags[] = {
     {"proxy-max-tokens-cap", "proxy_max_tokens_cap", FORM_CAP},
     {"proxy-top-logprobs", "proxy_top_logprobs", FORM_INTEGER},
     {"proxy-disable-thinking", "proxy_disable_thinking", FORM_BOOL},
+    {"engine", "engine", FORM_TEXT},
     {"neutral-sampling", "neutral_sampling", FORM_SWITCH},
     {"policy-version", "policy_version", FORM_TEXT},
     {"loop-break", "loop_break_calls", FORM_INTEGER},

@@ -64,18 +64,18 @@ static int fill(struct endpoints *t, struct endpoint *e, struct url *url, const 
     if (!e->host_field || !e->url) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
-    known_init(&e->known, t->engine ? t->engine : engine_at(sv_from(url->host)));
+    known_init(&e->known, e->stated ? e->stated : engine_at(sv_from(url->host)));
     e->host = TAKE(url->host);
     e->port = url->port;
     return 0;
 }
 
 /* Under the mutex. */
-static int find_or_make(struct endpoints *t, const char *text, struct endpoint **out,
-                        struct err *err) {
+static int find_or_make(struct endpoints *t, const char *text, enum engine stated,
+                        struct endpoint **out, struct err *err) {
     struct url url = {0};
     for (struct endpoint *e = t->first; e; e = e->next) {
-        if (strcmp(e->url, text) == 0) {
+        if (e->stated == stated && strcmp(e->url, text) == 0) {
             *out = e;
             return 0;
         }
@@ -85,6 +85,7 @@ static int find_or_make(struct endpoints *t, const char *text, struct endpoint *
     if (rc < 0) {
         err_wrap(err, "upstream");
     } else {
+        e->stated = stated;
         rc = fill(t, e, &url, text, err);
     }
     url_deinit(&url);
@@ -122,10 +123,10 @@ static void leave(struct endpoint_set *s) {
     free(s);
 }
 
-static int add(struct endpoint_set *s, const char *url, struct err *err) {
+static int add(struct endpoint_set *s, const char *url, enum engine stated, struct err *err) {
     struct endpoint *e = NULL;
     pthread_mutex_lock(&s->table->mutex);
-    int rc = find_or_make(s->table, url, &e, err);
+    int rc = find_or_make(s->table, url, stated, &e, err);
     if (rc == 0 && !endpoint_set_has(s, e)) {
         e->users++;
         s->list[s->n++] = e;
@@ -134,8 +135,8 @@ static int add(struct endpoint_set *s, const char *url, struct err *err) {
     return rc;
 }
 
-int endpoint_set_new(struct endpoints *t, const char *const *urls, struct endpoint_set **out,
-                     struct err *err) {
+int endpoint_set_new(struct endpoints *t, const char *const *urls, enum engine stated,
+                     struct endpoint_set **out, struct err *err) {
     size_t n = 0;
     while (urls[n]) {
         n++;
@@ -151,7 +152,7 @@ int endpoint_set_new(struct endpoints *t, const char *const *urls, struct endpoi
     s->table = t;
     s->users = 1;
     for (size_t i = 0; i < n; i++) {
-        int rc = add(s, urls[i], err);
+        int rc = add(s, urls[i], stated ? stated : t->engine, err);
         if (rc < 0) {
             leave(s);
             return rc;

@@ -14,7 +14,8 @@
 
 /*
  * Where a model answers, and sets of such places that serve one model. A place is shared by all
- * sessions that name its URL, so that its calls are counted together. Any thread.
+ * sessions that name its URL and say the same of what it is, so that its calls are counted
+ * together. Any thread.
  */
 struct tls_context;
 
@@ -28,6 +29,7 @@ struct endpoint {
     struct endpoint *next;
     unsigned users; /* Sets; under the mutex of the table. */
     char *url;
+    enum engine stated; /* What it is, as the sessions say; ENGINE_UNKNOWN: it is told. */
     char *host;
     uint16_t port;
     struct tls_context *tls;
@@ -53,16 +55,17 @@ struct endpoint_set {
 struct endpoints {
     pthread_mutex_t mutex;
     struct endpoint *first;
-    enum engine engine;      /* What all of them are; ENGINE_UNKNOWN: each is asked for itself. */
+    enum engine engine;      /* What those are of which nobody says more; ENGINE_UNKNOWN: told. */
     struct tls_context *tls; /* Made when first needed. */
 };
 
 void endpoints_init(struct endpoints *t);
 void endpoints_deinit(struct endpoints *t); /* When no set is left. */
 
-/* `urls`: NULL-ended, at least one. Equal ones count once. */
-int endpoint_set_new(struct endpoints *t, const char *const *urls, struct endpoint_set **out,
-                     struct err *err) CHECK_RESULT;
+/* `urls`: NULL-ended, at least one. Equal ones count once. `stated`: what they are, or
+ * ENGINE_UNKNOWN. */
+int endpoint_set_new(struct endpoints *t, const char *const *urls, enum engine stated,
+                     struct endpoint_set **out, struct err *err) CHECK_RESULT;
 struct endpoint_set *endpoint_set_ref(struct endpoint_set *s);
 void endpoint_set_unref(struct endpoint_set *s); /* Accepts NULL. */
 bool endpoint_set_has(const struct endpoint_set *s, const struct endpoint *e);

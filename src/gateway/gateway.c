@@ -67,7 +67,8 @@ uint16_t gateway_port(const struct gateway *g) {
 
 int gateway_set_upstreams(struct gateway *g, const char *const *urls, struct err *err) {
     struct endpoint_set *fresh = NULL;
-    int rc = urls && urls[0] ? endpoint_set_new(&g->endpoints, urls, &fresh, err) : 0;
+    int rc =
+        urls && urls[0] ? endpoint_set_new(&g->endpoints, urls, ENGINE_UNKNOWN, &fresh, err) : 0;
     if (rc < 0) {
         return rc;
     }

@@ -34,7 +34,7 @@ struct gateway_options {
     struct journal *journal;  /* Keeps. */
     const char *host;         /* NULL: no TCP listener, unix sockets only. */
     uint16_t port;            /* 0: any; gateway_port tells. */
-    const char *engine;       /* What its engines are (profile.h); NULL: each is asked. */
+    const char *engine;       /* What its engines are (profile.h); NULL: their answers tell. */
     bool keep_raw;            /* Write the engine's raw answers into the journal too. */
     uint64_t connections_max; /* Calls at once; 0: 4,096. */
     unsigned workers;         /* Threads, each with a loop and a listener; 0: 1. */
@@ -124,6 +124,7 @@ struct gateway_session_options {
     const char *key_name;       /* The name of the variable the key came from; for records. */
     const char *model_override; /* Sent in place of the agent's model; NULL: the agent's own. */
     const char *level;          /* "tokens", "logprobs" or "text" at most; NULL: "tokens". */
+    const char *engine;         /* What its own upstreams are; NULL: as the gateway has it. */
     bool edits;                 /* false: bytes as the agent sent them (black_box). */
     bool record;                /* false: nothing of the calls is journalled. */
     int top_logprobs;           /* Asked for if `edits`; the reference's default is 5. */

@@ -53,7 +53,8 @@ int session_aim(struct gateway_session *s, const struct target *old,
         endpoint_set_unref(t->endpoints);
         t->endpoints = NULL;
         if (change->upstreams) {
-            rc = endpoint_set_new(&s->gateway->endpoints, change->upstreams, &t->endpoints, err);
+            rc = endpoint_set_new(&s->gateway->endpoints, change->upstreams, s->engine,
+                                  &t->endpoints, err);
         }
     }
     if (rc < 0) {

@@ -75,6 +75,11 @@ static int aim(struct gateway_session *s, const struct gateway_session_options *
 
 static int fill(struct gateway_session *s, const struct gateway_session_options *o,
                 struct err *err) {
+    const struct profile *profile = o->engine ? profile_named(o->engine) : NULL;
+    if (o->engine && !profile) {
+        return err_set(err, ERR_INPUT, "engine: '%s' is none that is known", o->engine);
+    }
+    s->engine = profile ? profile->engine : ENGINE_UNKNOWN;
     s->edits = o->edits;
     s->record = o->record;
     s->disable_thinking = o->disable_thinking;

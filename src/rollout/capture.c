@@ -136,6 +136,7 @@ static int open_gateway_session(struct rollout_session *s, struct err *err) {
                                      .api_key = c->api_key,
                                      .key_name = o->key_name,
                                      .model_override = c->model,
+                                     .engine = c->engine,
                                      .edits = captures,
                                      .record = captures,
                                      .top_logprobs = c->proxy_top_logprobs,

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "gateway/profile.h"
 
 #define TIMEOUT_MS_MAX 86400000LL /* A day for one model call. */
 #define AGENT_S_MAX 604800.0      /* A week, as for a task. */
@@ -39,6 +40,7 @@ const char *const config_fields[] = {"provider",
                                      "proxy_max_tokens_cap",
                                      "proxy_top_logprobs",
                                      "proxy_disable_thinking",
+                                     "engine",
                                      "neutral_sampling",
                                      "policy_version",
                                      "loop_break_calls",
@@ -146,6 +148,7 @@ static int read_strings(struct json_at at, struct agent_config *c, struct err *e
                    {"capture", &c->capture},
                    {"public_url", &c->public_url},
                    {"listen", &c->listen},
+                   {"engine", &c->engine},
                    {"policy_version", &c->policy_version}};
     int r = 0;
     for (size_t i = 0; i < ARRAY_LEN(strings) && r == 0; i++) {
@@ -219,6 +222,10 @@ static int read_fields(struct json_at at, struct agent_config *c, struct err *er
     if (r == 0 && c->capture) {
         r = check_word(at.where, "capture", c->capture, captures, "tunnel, public or sandbox", err);
     }
+    r = r < 0 || !c->engine
+            ? r
+            : check_word(at.where, "engine", c->engine, profile_names,
+                         "vllm, sglang, llama.cpp, openai, router or together", err);
     if (r == 0 && c->agent_cmd && !c->agent_cmd[strspn(c->agent_cmd, " \t\r\n")]) {
         return err_set(err, ERR_INPUT, "%s: agent_cmd: is empty", at.where);
     }
@@ -333,7 +340,7 @@ json_t *config_to_json(const struct config *c) {
     return json_pack(
         "{s:s, s:s?, s:s, s:I, s:s?, s:O, s:O?, s:s?, s:O, s:s, s:f, s:O, s:s?, s:s, "
         "s:s?, s:O?, s:s?, s:s?, s:s?, s:s?, "
-        "s:O, s:i, s:b, s:b, s:s?, s:I, s:f}",
+        "s:O, s:i, s:b, s:s?, s:b, s:s?, s:I, s:f}",
         "provider", a->provider, "base_url", a->base_url, "model", a->model, "request_timeout_ms",
         (json_int_t)a->request_timeout_ms, "opencode_version", a->opencode_version,
         "disabled_tools", a->disabled_tools, "enabled_tools", a->enabled_tools, "system_prompt",
@@ -342,8 +349,8 @@ json_t *config_to_json(const struct config *c) {
         "extra_setup_shell", a->extra_setup_shell, "sandbox_home", a->sandbox_home, "agent_cmd",
         a->agent_cmd, "mounts", a->mounts, "rootfs", a->rootfs, "capture", a->capture, "public_url",
         a->public_url, "listen", a->listen, "proxy_max_tokens_cap", cap, "proxy_top_logprobs",
-        a->proxy_top_logprobs, "proxy_disable_thinking", a->proxy_disable_thinking,
-        "neutral_sampling", a->neutral_sampling, "policy_version", a->policy_version,
+        a->proxy_top_logprobs, "proxy_disable_thinking", a->proxy_disable_thinking, "engine",
+        a->engine, "neutral_sampling", a->neutral_sampling, "policy_version", a->policy_version,
         "loop_break_calls", (json_int_t)a->loop_break_calls, "loop_break_s", a->loop_break_s);
 }
 

@@ -116,6 +116,9 @@ static void add_settings(struct line *l, const struct rollout_options *o, const 
     if (o->neutral_sampling || c->neutral_sampling) {
         add(l, "--neutral-sampling");
     }
+    if (c->engine) {
+        add_pair(l, "--engine", c->engine);
+    }
     if (policy) {
         add_pair(l, "--policy-version", policy);
     }

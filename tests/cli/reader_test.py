@@ -224,7 +224,7 @@ def a_loop_is_broken_by_the_flag_and_the_result_says_so():
     equal(len(r.turns), 6, "calls without the flag")
 
 
-def flags_and_the_configuration_say_policy_and_sampling():
+def flags_and_the_configuration_say_policy_sampling_and_engine():
     bodies = [body("end", temperature=1, top_p=0.9, presence_penalty=0.5)]
     r = Rollout(CALLS, bodies, "--neutral-sampling", "--policy-version", "step-41")
     turn = r.turns[0]
@@ -233,11 +233,14 @@ def flags_and_the_configuration_say_policy_and_sampling():
     equal({k: turn["sampling"]["sent"][k] for k in ("top_p", "top_k", "presence_penalty", "temperature")},
           {"top_p": 1, "top_k": -1, "presence_penalty": 0, "temperature": 1})
     equal((turn["trainable"], turn["findings"]), (True, ["sampling_neutralised"]))
+    r = Rollout(CALLS, [body("end")], "--engine", "llama.cpp")
+    equal((r.turns[0]["engine"], "return_token_ids" in r.turns[0]["request"]), ("llama.cpp", False))
     config = pathlib.Path(tempfile.mkdtemp(dir=harness.SCRATCH.name)) / "config.json"
     config.write_text(json.dumps({"policy_version": "step-42", "neutral_sampling": True,
-                                  "loop_break_calls": 1, "loop_break_s": 30}))
+                                  "loop_break_calls": 1, "loop_break_s": 30, "engine": "vllm"}))
     r = Rollout(CALLS, bodies, "--config", str(config))
     equal((r.turns[0]["policy_version"], r.turns[0]["trainable"]), ("step-42", True))
+    equal(r.turns[0]["engine"], "vllm")
     r = Rollout(CALLS, bodies)
     equal((r.turns[0]["policy_version"], r.turns[0]["trainable"]), (None, False))
     equal(r.turns[0]["findings"], ["raw_logprobs"])
@@ -298,7 +301,7 @@ CASES = [(f.__name__, f) for f in (
     every_reader_takes_a_whole_rollout, what_is_not_exact_is_never_trainable,
     a_failed_call_is_discarded_and_equal_bodies_that_were_answered_stay,
     a_loop_is_broken_by_the_flag_and_the_result_says_so,
-    flags_and_the_configuration_say_policy_and_sampling,
+    flags_and_the_configuration_say_policy_sampling_and_engine,
     sampling_that_is_not_the_policy_s_is_told_in_every_mode,
     an_agent_without_a_call_leaves_an_empty_trace_and_a_finding,
     what_a_rollout_leaves_fits_the_schemas,

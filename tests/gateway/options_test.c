@@ -108,6 +108,38 @@ static void a_loop_is_broken_only_when_asked_for(void **state) {
     fixture_close(&f);
 }
 
+/* A proper end without a reason for it: agents ask again at once. */
+static void answer_without_reason(struct engine_request *r, void *arg) {
+    (void)arg;
+    engine_sse(r, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"
+                  "data: [DONE]\n\n");
+}
+
+static void as_llama(struct gateway_session_options *o) {
+    o->engine = "llama.cpp";
+}
+
+static void what_the_engine_is_can_be_stated(void **state) {
+    static const char request[] = "{\"model\":\"m\",\"stream\":true,\"tools\":[{}]}";
+    struct gateway_session *s = NULL;
+    struct fixture f;
+    struct err e = {0};
+    (void)state;
+    fixture_open(&f, answer_without_reason, NULL, as_llama);
+    struct answer a = fixture_call(&f, request);
+    assert_int_equal(a.status, 200);
+    answer_deinit(&a);
+    struct recorded r = fixture_read(&f, 1);
+    assert_non_null(strstr(buf_cstr(&r.sent_body), "\"n_probs\":5"));
+    assert_null(strstr(buf_cstr(&r.sent_body), "return_token_ids"));
+    assert_string_equal(text_of(r.result, "engine"), "llama.cpp");
+    recorded_deinit(&r);
+    const struct gateway_session_options bad = {
+        .name = "r-0.2", .upstream_url = engine_url(f.engine), .engine = "vlm"};
+    assert_err(gateway_session_open(f.gateway, &bad, &s, &e), ERR_INPUT, &e, "'vlm'");
+    fixture_close(&f);
+}
+
 /* A second version comes while the engine has the call. */
 struct change {
     struct fixture *f;
@@ -140,13 +172,6 @@ static void a_policy_that_changes_under_a_call_is_told(void **state) {
     assert_false(lists(r.result, "findings", "policy_changed"));
     recorded_deinit(&r);
     fixture_close(&f);
-}
-
-/* A proper end without a reason for it: agents ask again at once. */
-static void answer_without_reason(struct engine_request *r, void *arg) {
-    (void)arg;
-    engine_sse(r, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"
-                  "data: [DONE]\n\n");
 }
 
 static void answers_without_a_reason_for_their_end_are_a_loop_too(void **state) {
@@ -233,6 +258,7 @@ int main(void) {
         cmocka_unit_test(each_call_says_which_policy_answered),
         cmocka_unit_test(neutral_sampling_is_recorded_as_asked_and_as_sent),
         cmocka_unit_test(a_loop_is_broken_only_when_asked_for),
+        cmocka_unit_test(what_the_engine_is_can_be_stated),
         cmocka_unit_test(a_policy_that_changes_under_a_call_is_told),
         cmocka_unit_test(answers_without_a_reason_for_their_end_are_a_loop_too),
         cmocka_unit_test(a_failure_counts_though_the_agent_leaves_at_the_sight_of_it),

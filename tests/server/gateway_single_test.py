@@ -32,7 +32,7 @@ class Single(unittest.TestCase):
 
     def gateway(self, *args, **more):
         more.setdefault("env", {"OPENCODE_UPSTREAM_API_KEY": KEY})
-        g = Gateway(SNAFFLE, "--upstream-url", self.model.url, *args, folder=self.scratch.name,
+        g = Gateway(SNAFFLE, "--upstream-url", more.pop("upstream", self.model).url, *args, folder=self.scratch.name,
                     **more)
         self.addCleanup(g.stop)
         return g
@@ -126,6 +126,28 @@ class Single(unittest.TestCase):
         self.assertEqual(g.ask("GET", "/metrics")[0], 401)
         for asked in self.model.requests():
             self.assertNotIn("agents-key", json.dumps(asked))
+
+    def test_what_a_run_can_say_of_its_calls_it_can_say_too(self):
+        busy = Model(MODEL, self.scratch.name, {"scenes": [
+            {"when": {"user_has": "busy"}, "fault": {"kind": "status", "status": 503}},
+            {"reply": {"text": "Yes."}}]}, name="busy")
+        self.addCleanup(busy.kill)
+        g = self.gateway("--trace", "trace.jsonl", "--engine", "vllm", "--policy-version", "step-7",
+                         "--neutral-sampling", "--loop-break", "2", "--loop-break-s", "300",
+                         upstream=busy)
+        ask = {"model": "scripted", "messages": [{"role": "user", "content": "busy"}]}
+        self.assertEqual([g.ask("POST", "/v1/chat/completions", ask)[0] for _ in range(5)],
+                         [503] * 3 + [400] * 2)
+        self.assertEqual(g.call()[0], 200)
+        g.stop()
+        self.assertEqual(len(busy.requests()), 4)
+        lines = trace_of(pathlib.Path(self.scratch.name, "trace.jsonl"))
+        self.assertEqual([t["status"] for t in lines], [503] * 3 + [200])
+        self.assertEqual([t["policy_version"] for t in lines], ["step-7"] * 4)
+        self.assertEqual([t["engine"] for t in lines], ["vllm"] * 4)
+        self.assertEqual(lines[3]["sampling"]["sent"]["top_p"], 1)
+        self.assertIn("at most 1000000", self.refused("--upstream-url", busy.url, "--loop-break",
+                                                      "1000001"))
 
     def test_bad_usage_is_one_line_that_says_what_to_do(self):
         url = ["--upstream-url", self.model.url]

@@ -15,7 +15,7 @@ struct ground {
 static void set_up(struct ground *g, const char *const *urls) {
     struct err e = {0};
     endpoints_init(&g->table);
-    assert_ok(endpoint_set_new(&g->table, urls, &g->set, &e), &e);
+    assert_ok(endpoint_set_new(&g->table, urls, ENGINE_UNKNOWN, &g->set, &e), &e);
 }
 
 static void tear_down(struct ground *g) {
@@ -44,11 +44,32 @@ static void equal_urls_are_one_place_within_and_across_sets(void **state) {
     struct ground g;
     (void)state;
     set_up(&g, three);
-    assert_ok(endpoint_set_new(&g.table, twice, &other, &e), &e);
+    assert_ok(endpoint_set_new(&g.table, twice, ENGINE_UNKNOWN, &other, &e), &e);
     assert_int_equal(other->n, 1);
     assert_ptr_equal(other->list[0], g.set->list[0]);
     assert_true(endpoint_set_has(g.set, other->list[0]));
     endpoint_set_unref(other);
+    tear_down(&g);
+}
+
+static void one_url_of_which_different_things_are_said_is_two_places(void **state) {
+    static const char *const url[] = {"http://a.test/v1", NULL};
+    struct endpoint_set *stated[2] = {0};
+    struct err e = {0};
+    struct ground g;
+    (void)state;
+    set_up(&g, url);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(endpoint_set_new(&g.table, url, ENGINE_SGLANG, &stated[i], &e), &e);
+    }
+    assert_ptr_equal(stated[0]->list[0], stated[1]->list[0]);
+    assert_ptr_not_equal(stated[0]->list[0], g.set->list[0]);
+    assert_int_equal(known_profile(&stated[0]->list[0]->known)->engine, ENGINE_SGLANG);
+    known_learn_engine(&stated[0]->list[0]->known, ENGINE_VLLM); /* What is stated stays. */
+    assert_int_equal(known_profile(&stated[0]->list[0]->known)->engine, ENGINE_SGLANG);
+    assert_int_equal(known_profile(&g.set->list[0]->known)->engine, ENGINE_UNKNOWN);
+    endpoint_set_unref(stated[0]);
+    endpoint_set_unref(stated[1]);
     tear_down(&g);
 }
 
@@ -60,8 +81,8 @@ static void a_bad_url_leaves_nothing_behind(void **state) {
     struct err e = {0};
     (void)state;
     endpoints_init(&t);
-    assert_int_equal(endpoint_set_new(&t, bad, &set, &e), ERR_INPUT);
-    assert_int_equal(endpoint_set_new(&t, none, &set, &e), ERR_INPUT);
+    assert_int_equal(endpoint_set_new(&t, bad, ENGINE_UNKNOWN, &set, &e), ERR_INPUT);
+    assert_int_equal(endpoint_set_new(&t, none, ENGINE_UNKNOWN, &set, &e), ERR_INPUT);
     assert_null(t.first);
     endpoints_deinit(&t);
 }
@@ -130,6 +151,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_base_with_and_without_v1_gives_the_same_routes),
         cmocka_unit_test(equal_urls_are_one_place_within_and_across_sets),
+        cmocka_unit_test(one_url_of_which_different_things_are_said_is_two_places),
         cmocka_unit_test(a_bad_url_leaves_nothing_behind),
         cmocka_unit_test(the_least_busy_is_picked_and_of_equals_the_one_with_fewer_sessions),
         cmocka_unit_test(one_that_refused_is_left_out_and_then_given_to_one_caller_to_try),
