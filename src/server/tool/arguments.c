@@ -12,6 +12,7 @@
 #include "server/tool/upstream.h"
 
 #define MAX_TOKENS_CAP 4096 /* As the reference's tool; lower than the configuration's default. */
+#define TOKENS_CAP_MAX 100000000 /* These two as the configuration has them. */
 #define TOP_LOGPROBS_MAX 20
 
 static int no_memory(struct err *err) {
@@ -117,30 +118,56 @@ static int check_number(const char *where, const char *name, double value, doubl
                          where, name, min, max, value);
 }
 
-/* The call's own layer over the operator's configuration. */
-static int config_layer_of(struct json_at at, const struct tool_options *o, json_t **out,
-                           struct err *err) {
-    long long cap = MAX_TOKENS_CAP;
-    long long top = 5;
+/* The tool's defaults, under what the operator configured. NULL: no memory. */
+static json_t *defaults_of(const struct tool_options *o) {
     double agent_s =
         o->task && o->task->limits.agent_s > 0 ? o->task->limits.agent_s : ARGUMENT_AGENT_S;
-    const char *home = NULL;
-    bool no_cap = json_is_null(json_object_get(at.object, "max_tokens_cap"));
-    int r = json_get_int(at, "max_tokens_cap", &cap, err);
-    r = r < 0 ? r : json_get_int(at, "top_logprobs", &top, err);
-    r = r < 0 ? r : json_get_number(at, "agent_timeout_s", &agent_s, err);
-    r = r < 0 ? r : text_of(at, "sandbox_home", &home, err);
-    r = r < 0 ? r : check_number(at.where, "max_tokens_cap", (double)cap, 1, 100000000, err);
-    r = r < 0 ? r : check_number(at.where, "top_logprobs", (double)top, 0, TOP_LOGPROBS_MAX, err);
-    r = r < 0 ? r
-              : check_number(at.where, "agent_timeout_s", agent_s, 0.001, TASK_SECONDS_MAX, err);
-    if (r < 0) {
-        return r;
+    return json_pack("{s:i, s:f}", "proxy_max_tokens_cap", MAX_TOKENS_CAP, "agent_timeout_s",
+                     agent_s);
+}
+
+/* A number that the call gives goes into its layer under the configuration's name. */
+static int layer_number(struct json_at at, const char *name, const char *field, double min,
+                        double max, json_t *layer, struct err *err) {
+    json_t *value = json_object_get(at.object, name);
+    double number = 0;
+    if (!value || json_is_null(value)) {
+        return 0;
     }
-    AUTO_JSON json_t *limit = no_cap ? json_null() : json_integer(cap);
-    *out = json_pack("{s:O, s:I, s:f, s:s*}", "proxy_max_tokens_cap", limit, "proxy_top_logprobs",
-                     (json_int_t)top, "agent_timeout_s", agent_s, "sandbox_home", home);
-    return *out ? 0 : no_memory(err);
+    int r = json_get_number(at, name, &number, err);
+    r = r < 0 ? r : check_number(at.where, name, number, min, max, err);
+    return r < 0 ? r : json_object_set(layer, field, value) < 0 ? no_memory(err) : 0;
+}
+
+static int layer_text(struct json_at at, const char *name, json_t *layer, struct err *err) {
+    const char *text = NULL;
+    int r = text_of(at, name, &text, err);
+    return r == 0 && text && json_object_set_new(layer, name, json_string(text)) < 0
+               ? no_memory(err)
+               : r;
+}
+
+/* The call's own layer over the operator's configuration. */
+static int layer_of(struct json_at at, json_t *layer, struct err *err) {
+    long long whole = 0;
+    int r = json_get_int(at, "max_tokens_cap", &whole, err);
+    r = r < 0 ? r : json_get_int(at, "top_logprobs", &whole, err);
+    r = r < 0 ? r
+              : layer_number(at, "max_tokens_cap", "proxy_max_tokens_cap", 1, TOKENS_CAP_MAX, layer,
+                             err);
+    r = r < 0 ? r
+              : layer_number(at, "top_logprobs", "proxy_top_logprobs", 0, TOP_LOGPROBS_MAX, layer,
+                             err);
+    r = r < 0 ? r
+              : layer_number(at, "agent_timeout_s", "agent_timeout_s", 0.001, TASK_SECONDS_MAX,
+                             layer, err);
+    r = r < 0 ? r : layer_text(at, "sandbox_home", layer, err);
+    r = r < 0 ? r : layer_text(at, "capture", layer, err);
+    bool no_cap = json_is_null(json_object_get(at.object, "max_tokens_cap"));
+    if (r == 0 && no_cap && json_object_set_new(layer, "proxy_max_tokens_cap", json_null()) < 0) {
+        return no_memory(err);
+    }
+    return r;
 }
 
 static int read_endpoint(struct json_at at, const struct tool_options *o, struct tool_request *q,
@@ -159,13 +186,15 @@ static int read_endpoint(struct json_at at, const struct tool_options *o, struct
 
 static int read_config(struct json_at at, const struct tool_options *o, struct tool_request *q,
                        struct err *err) {
-    AUTO_JSON json_t *own = NULL;
-    int r = config_layer_of(at, o, &own, err);
+    AUTO_JSON json_t *defaults = defaults_of(o);
+    AUTO_JSON json_t *own = json_object();
+    int r = defaults && own ? layer_of(at, own, err) : no_memory(err);
     if (r < 0) {
         return r;
     }
     const struct agent *agent = agent_find(q->options.agent ? q->options.agent : "opencode");
-    const struct config_layer layers[] = {{o->config, "the server's configuration"},
+    const struct config_layer layers[] = {{defaults, "the tool's defaults"},
+                                          {o->config, "the server's configuration"},
                                           {own, at.where}};
     r = config_build(layers, ARRAY_LEN(layers), agent ? agent->default_version : NULL, &q->config,
                      err);
@@ -242,7 +271,7 @@ static int read_machine(struct json_at at, const struct tool_options *o, struct 
 static int read_words(struct json_at at, const struct tool_options *o, struct tool_request *q,
                       struct err *err) {
     static const char *const modes[] = {"transparent_proxy", "black_box", NULL};
-    static const char *const captures[] = {"tunnel", NULL};
+    static const char *const captures[] = {"tunnel", "public", "sandbox", NULL};
     const char *mode = NULL;
     const char *capture = NULL;
     const char *agent = NULL;

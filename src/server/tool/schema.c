@@ -62,8 +62,9 @@ const struct argument argument_table[] = {
      "{\"type\":\"null\"}],\"default\":null}",
      "seconds for all of setup, agent and verify (agent_s in place of agent_timeout_s), and the "
      "sandbox's memory, processes and disk"},
-    {"capture", "{\"type\":\"string\",\"enum\":[\"tunnel\"],\"default\":\"tunnel\"}",
-     "how the agent's calls reach the recorder"},
+    {"capture", TEXT,
+     "how the agent's calls reach the recorder: tunnel, public or sandbox; empty: as the backend "
+     "can"},
     {"include_prompt_ids", "{\"type\":\"boolean\",\"default\":false}",
      "give each turn's prompt token ids too: for long rollouts a large answer"},
     {0},

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "server/tool/arguments.h"
 #include "tests/testing.h"
 #include "tests/unit/rollout/fake_sandbox.h"
 #include "tests/unit/server/tool/bench.h"
@@ -98,8 +99,9 @@ static void wrong_arguments_are_told_and_nothing_begins(void **state) {
                    "backend: 'lokal' is not known (did you mean 'local'?)");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"agent\": \"nobody\"}",
                    "agent: 'nobody' is not known");
-    assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"capture\": \"public\"}",
-                   "capture: 'public' is not known");
+    assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"capture\": \"pipe\"}",
+                   "capture: 'pipe' is not known");
+    assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"capture\": \"sandbox\"}", "capture:");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"setup\": \"make\"}", "setup");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"setup\": [1]}", "setup[0]");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"top_logprobs\": 21}",
@@ -119,6 +121,66 @@ static void wrong_arguments_are_told_and_nothing_begins(void **state) {
                    "unknown endpoint kind: 'openia'");
     assert_refused(b, "{\"base_url\": \"ftp://x\", \"model\": \"m\", \"instruction\": \"x\"}",
                    "base_url");
+}
+
+static void what_the_operator_configured_holds_unless_the_call_says_otherwise(void **state) {
+    struct bench *b = *state;
+    struct err err = {0};
+    struct tool_request q = {0};
+    AUTO_JSON json_t *own = json_pack("{s:i, s:i, s:s}", "proxy_max_tokens_cap", 77,
+                                      "proxy_top_logprobs", 3, "sandbox_home", "/home/o");
+    AUTO_JSON json_t *plain = json_pack("{s:s, s:s, s:s}", "base_url", "http://127.0.0.1:9/v1",
+                                        "model", "m", "instruction", "x");
+    AUTO_JSON json_t *other = json_deep_copy(plain);
+    json_object_set_new(other, "max_tokens_cap", json_null());
+    json_object_set_new(other, "top_logprobs", json_integer(0));
+    json_object_set_new(other, "sandbox_home", json_string("/home/c"));
+    json_object_set_new(other, "agent_timeout_s", json_integer(7));
+    assert_ok(tool_request_read(&b->options, plain, &q, &err), &err);
+    assert_int_equal(q.config.agent.proxy_max_tokens_cap, 4096);
+    assert_int_equal(q.config.agent.proxy_top_logprobs, 5);
+    assert_true(q.config.agent.agent_timeout_s == 600);
+    assert_string_equal(q.config.agent.sandbox_home, "/home/user");
+    tool_request_deinit(&q);
+    b->options.config = own;
+    assert_ok(tool_request_read(&b->options, plain, &q, &err), &err);
+    assert_int_equal(q.config.agent.proxy_max_tokens_cap, 77);
+    assert_int_equal(q.config.agent.proxy_top_logprobs, 3);
+    assert_string_equal(q.config.agent.sandbox_home, "/home/o");
+    tool_request_deinit(&q);
+    assert_ok(tool_request_read(&b->options, other, &q, &err), &err);
+    assert_int_equal(q.config.agent.proxy_max_tokens_cap, 0);
+    assert_int_equal(q.config.agent.proxy_top_logprobs, 0);
+    assert_string_equal(q.config.agent.sandbox_home, "/home/c");
+    assert_true(q.config.agent.agent_timeout_s == 7);
+    tool_request_deinit(&q);
+}
+
+static void a_public_server_s_calls_ask_for_no_more_than_it_has(void **state) {
+    struct bench *b = *state;
+    const char *const allow[] = {"upstream=127.0.0.1", NULL};
+    const char *const more[] = {"upstream=127.0.0.1", "network=full", "backend=hf", NULL};
+    b->options.is_public = true;
+    b->options.allow = allow;
+#define ASK(field) "{" MODEL ", \"instruction\": \"x\", " field "}"
+    assert_refused(b, ASK("\"network\": \"full\""), "--allow network=full");
+    assert_refused(b, ASK("\"network\": {\"verify\": \"full\"}"), "--allow network=full");
+    assert_refused(b, ASK("\"backend\": \"hf\""), "--allow backend=hf");
+    assert_refused(b, ASK("\"image\": \"x\""), "--allow image=GLOB");
+    assert_refused(b, ASK("\"flavor\": \"a100\""), "flavor: the backend");
+    assert_refused(b, ASK("\"limits\": {\"memory_mb\": 4096}"), "memory_mb: at most 2048");
+    assert_refused(b, ASK("\"limits\": {\"processes\": 513}"), "processes: at most 512");
+    assert_refused(b, ASK("\"limits\": {\"disk_mb\": 4096}"), "disk_mb: at most 2048");
+    struct tool_request q = {0};
+    struct err err = {0};
+    AUTO_JSON json_t *wide =
+        json_pack("{s:s, s:s, s:s, s:s, s:s}", "base_url", "http://127.0.0.1:9/v1", "model", "m",
+                  "instruction", "x", "network", "full", "backend", "hf");
+    b->options.allow = more;
+    assert_ok(tool_request_read(&b->options, wide, &q, &err), &err);
+    assert_string_equal(q.options.backend, "hf");
+    assert_int_equal(q.task.network[TASK_AGENT].word, SANDBOX_NETWORK_FULL);
+    tool_request_deinit(&q);
 }
 
 static void local_paths_and_mounts_are_no_arguments(void **state) {
@@ -323,6 +385,8 @@ static const struct CMUnitTest tests[] = {
     TEST(a_call_gives_the_rollout_s_result_and_its_phases),
     TEST(the_defaults_are_the_reference_s),
     TEST(wrong_arguments_are_told_and_nothing_begins),
+    TEST(what_the_operator_configured_holds_unless_the_call_says_otherwise),
+    TEST(a_public_server_s_calls_ask_for_no_more_than_it_has),
     TEST(local_paths_and_mounts_are_no_arguments),
     TEST(what_fails_once_it_began_is_a_result),
     TEST(a_result_that_cannot_be_written_is_a_result_all_the_same),
