@@ -35,10 +35,6 @@ def podman(*args, stdin=None):
                           timeout=BUILD_S, check=False)
 
 
-def run(command):
-    return podman("run", "--rm", "--network=none", *LIMITS, IMAGE, "sh", "-c", command)
-
-
 def why_not():
     """None where podman can run a container over the base; else the reason, in one line."""
     if os.geteuid() != 0 or not shutil.which("podman"):
@@ -71,30 +67,23 @@ class Image(unittest.TestCase):
                       "-t", IMAGE, FOLDER / "context")
         self.assertEqual(done.returncode, 0, done.stdout)
 
-    def test_2_its_programs_run_without_a_network(self):
-        done = run("/opt/snaffle/bin/snaffle-guest --version && "
-                   "/opt/snaffle/bin/snaffle-gateway --version && "
-                   "/opt/snaffle/agent/opencode --version && command -v curl && pwd")
+    def test_2_what_it_should_hold_works_without_a_network(self):
+        version = steps.defaults(steps.SANDBOX.read_text())["AGENT_VERSION"]
+        with open(steps.SANDBOX.parent / "smoke.sh", encoding="utf-8") as smoke:
+            done = podman("run", "--rm", "-i", "--network=none", *LIMITS, IMAGE, "sh", "-s",
+                          version, stdin=smoke)
         self.assertEqual(done.returncode, 0, done.stdout)
-        guest, gateway, version, curl, folder = done.stdout.splitlines()
-        self.assertEqual((guest.split()[0], gateway.split()[0]),
-                         ("snaffle-guest", "snaffle-gateway"))
-        self.assertEqual((version, curl, folder),
-                         (steps.defaults(steps.SANDBOX.read_text())["AGENT_VERSION"],
-                          "/usr/bin/curl", "/root"))
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()],
+                         ["snaffle-guest", "snaffle-gateway", version, "/usr/bin/curl"])
 
-    def test_3_the_home_has_its_folders(self):
-        done = run("cd /root && ls -d logs/agent logs/verifier proxy task workdir | wc -l")
-        self.assertEqual((done.returncode, done.stdout.strip()), (0, "5"))
-
-    def test_4_its_labels_name_the_agent(self):
+    def test_3_its_labels_name_the_agent(self):
         done = podman("image", "inspect", IMAGE)
         labels = json.loads(done.stdout)[0]["Config"]["Labels"]
         found = steps.defaults(steps.SANDBOX.read_text())
         self.assertEqual((labels["snaffle.agent"], labels["snaffle.agent.version"]),
                          (found["AGENT"], found["AGENT_VERSION"]))
 
-    def test_5_the_agent_is_in_it_once(self):
+    def test_4_the_agent_is_in_it_once(self):
         """A step that touched the program would have kept a second copy of it in its layer."""
         done = podman("image", "inspect", IMAGE, BASE)
         image, base = (i["Size"] for i in json.loads(done.stdout))
