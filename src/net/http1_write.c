@@ -21,6 +21,7 @@ const char *http1_reason(int status) {
         REASON_ROW(202, "Accepted")
         REASON_ROW(204, "No Content")
         REASON_ROW(304, "Not Modified")
+        REASON_ROW(307, "Temporary Redirect")
         REASON_ROW(400, "Bad Request")
         REASON_ROW(401, "Unauthorized")
         REASON_ROW(403, "Forbidden")
