@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "cli/call_options.h"
 #include "cli/commands.h"
+#include "cli/server_key.h"
 #include "server/capture/capture.h"
 
 /* The first four are those of the proxy that this one drops in for. */
@@ -19,56 +20,26 @@
 #define GATEWAY_JOURNAL "gateway-journal"
 #define GATEWAY_LOOP_MAX 1000000 /* Failures of one body; nobody waits for so many. */
 #define GATEWAY_DRAIN_S 25       /* Supervisors kill 30 s after they asked. */
-#define GATEWAY_KEY_MAX 4096     /* Keys have some hundred bytes. */
 #define GATEWAY_KEY_VARIABLE "SNAFFLE_GATEWAY_KEY"
 
-/* A key as long as the gateway needs it, and where it came from. */
-struct key {
-    char text[GATEWAY_KEY_MAX];
-    const char *name; /* NULL: there is none. */
-};
-
-static int set_key(struct key *key, const char *name, struct sv text, struct err *err) {
-    while (text.n > 0 && strchr("\r\n", text.p[text.n - 1])) {
-        text.n--;
-    }
-    if (text.n == 0) {
-        return err_set(err, ERR_INPUT, "gateway: the key from %s is empty", name);
-    }
-    if (text.n >= sizeof key->text) {
-        return err_set(err, ERR_INPUT, "gateway: the key from %s has more than %d bytes", name,
-                       GATEWAY_KEY_MAX - 1);
-    }
-    memcpy(key->text, text.p, text.n);
-    key->text[text.n] = 0;
-    key->name = name;
-    for (size_t i = 0; i < text.n; i++) {
-        if ((unsigned char)key->text[i] <= ' ' || key->text[i] == 0x7f) {
-            return err_set(err, ERR_INPUT, "gateway: the key from %s holds a blank or control byte",
-                           name);
-        }
-    }
-    return 0;
-}
-
-static int read_stdin_key(struct key *key, struct err *err) {
-    char line[GATEWAY_KEY_MAX + 2];
+static int read_stdin_key(struct server_key *key, struct err *err) {
+    char line[SERVER_KEY_MAX + 2];
     if (!fgets(line, sizeof line, stdin)) {
         return err_set(err, ERR_INPUT, "gateway: no key on standard input");
     }
-    int rc = set_key(key, "stdin", sv_from(line), err);
+    int rc = server_key_set(key, "stdin", sv_from(line), err);
     explicit_bzero(line, sizeof line);
     return rc;
 }
 
 /* Anybody on the machine may read a process's command line: not for longer than needed. The
  * strings are argv's own memory. */
-static int take_argv_key(const struct args *a, struct key *key, struct err *err) {
+static int take_argv_key(const struct args *a, struct server_key *key, struct err *err) {
     int rc = 0;
     for (size_t i = 0; i < a->n_uses; i++) {
         const struct option_use *use = &a->uses[i];
         if (strcmp(use->option->name, "upstream-api-key") == 0) {
-            rc = set_key(key, "--upstream-api-key", sv_from(use->text), err);
+            rc = server_key_set(key, "--upstream-api-key", sv_from(use->text), err);
             explicit_bzero((char *)(uintptr_t)use->text, strlen(use->text));
         }
     }
@@ -80,7 +51,7 @@ static int take_argv_key(const struct args *a, struct key *key, struct err *err)
     return rc;
 }
 
-static int find_upstream_key(const struct args *a, struct key *key, struct err *err) {
+static int find_upstream_key(const struct args *a, struct server_key *key, struct err *err) {
     static const char *const names[] = {"OPENCODE_UPSTREAM_API_KEY", "UPSTREAM_API_KEY"};
     int rc = take_argv_key(a, key, err);
     if (rc == 0 && !key->name && args_has(a, "upstream-api-key-stdin")) {
@@ -88,7 +59,7 @@ static int find_upstream_key(const struct args *a, struct key *key, struct err *
     }
     for (size_t i = 0; i < ARRAY_LEN(names) && rc == 0 && !key->name; i++) {
         const char *value = env_get(names[i]);
-        rc = value ? set_key(key, names[i], sv_from(value), err) : 0;
+        rc = value ? server_key_set(key, names[i], sv_from(value), err) : 0;
     }
     if (rc == 0 && !key->name) {
         (void)snprintf(key->text, sizeof key->text, "%s", GATEWAY_KEY);
@@ -96,28 +67,8 @@ static int find_upstream_key(const struct args *a, struct key *key, struct err *
     return rc;
 }
 
-static int find_own_key(const struct args *a, struct key *key, struct err *err) {
-    const char *path = args_text(a, "key-file");
-    const char *value = env_get(GATEWAY_KEY_VARIABLE);
-    AUTO_BUF struct buf text = {0};
-    if (!path) {
-        return value ? set_key(key, GATEWAY_KEY_VARIABLE, sv_from(value), err) : 0;
-    }
-    int rc = file_read(path, GATEWAY_KEY_MAX, &text, err);
-    rc = rc < 0 ? rc : set_key(key, "--key-file", buf_sv(&text), err);
-    if (text.data) {
-        explicit_bzero(text.data, text.len);
-    }
-    return rc;
-}
-
-static bool is_loopback(const char *host) {
-    return !host || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
-           strncmp(host, "127.", 4) == 0;
-}
-
 /* Many sessions need an admin's key also on loopback: their agents may be on this machine. */
-static int check_key(const struct args *a, const struct key *own, struct err *err) {
+static int check_key(const struct args *a, const struct server_key *own, struct err *err) {
     bool many = args_has(a, "sessions") || args_has(a, "openenv-sessions");
     const char *host = args_text(a, "host");
     if (own->name || args_has(a, "allow-anonymous")) {
@@ -128,7 +79,7 @@ static int check_key(const struct args *a, const struct key *own, struct err *er
                        "gateway: --sessions needs an admin key: set " GATEWAY_KEY_VARIABLE
                        ", or give --key-file (or --allow-anonymous)");
     }
-    if (!is_loopback(host)) {
+    if (!server_key_is_loopback(host)) {
         return err_set(
             err, ERR_USAGE,
             "gateway: --host %s is no loopback address and needs a key: set " GATEWAY_KEY_VARIABLE
@@ -185,8 +136,8 @@ static const char **upstream_urls(const struct args *a) {
     return urls;
 }
 
-static int serve(const struct args *a, const struct key *upstream, const struct key *own,
-                 struct err *err) {
+static int serve(const struct args *a, const struct server_key *upstream,
+                 const struct server_key *own, struct err *err) {
     AUTO_FREE char *journal = journal_dir(a);
     AUTO_FREE const char **urls = upstream_urls(a);
     long long port = 0;
@@ -243,13 +194,13 @@ static int serve(const struct args *a, const struct key *upstream, const struct 
 }
 
 static int run(const struct args *a, struct err *err) {
-    struct key upstream = {0};
-    struct key own = {0};
+    struct server_key upstream = {.command = "gateway"};
+    struct server_key own = {.command = "gateway"};
     int rc = find_upstream_key(a, &upstream, err); /* First: the key is in sight till then. */
-    rc = rc < 0 ? rc : find_own_key(a, &own, err);
+    rc = rc < 0 ? rc : server_key_find(args_text(a, "key-file"), GATEWAY_KEY_VARIABLE, &own, err);
     rc = rc < 0 ? rc : check_options(a, err);
     rc = rc < 0 ? rc : check_key(a, &own, err);
-    if (rc == 0 && !own.name && !is_loopback(args_text(a, "host"))) {
+    if (rc == 0 && !own.name && !server_key_is_loopback(args_text(a, "host"))) {
         (void)fputs("snaffle: warning: whoever reaches this gateway may use the model with your "
                     "key, since --allow-anonymous is set\n",
                     stderr);
