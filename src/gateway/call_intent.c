@@ -33,13 +33,21 @@ static int put_field(const struct call *c, struct buf *head, const char *name, s
     return rc < 0 ? rc : json_quote(value, head);
 }
 
+static bool changes_sampling(const struct rewrite *w) {
+    size_t i = 0;
+    while (i < w->n_edits && !request_is_sampling(sv_from(w->edits[i].field))) {
+        i++;
+    }
+    return i < w->n_edits;
+}
+
 /* The request is sent as it stands in w->text: its own fields are what was sent. */
 static int put_sampling(const struct call *c, struct buf *head) {
     AUTO_BUF struct buf asked = {0};
     struct request sent;
     int rc = request_put_sampling(&c->request, &asked);
     rc = rc < 0 ? rc : buf_addf(head, ",\"sampling\":{\"asked\":%s,\"sent\":", buf_cstr(&asked));
-    if (rc < 0 || c->rewrite.n_edits == 0) {
+    if (rc < 0 || !changes_sampling(&c->rewrite)) {
         return rc < 0 ? rc : buf_addf(head, "%s}", buf_cstr(&asked));
     }
     rc = request_parse(&sent, buf_sv(&c->rewrite.text), NULL);

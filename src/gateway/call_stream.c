@@ -47,11 +47,8 @@ static int send_restored(struct call *c, const struct sse_event *event) {
     if (event->data.p < event->raw.p || event->data.p > raw_end) {
         return send_joined(c, event);
     }
-    struct buf *to = c->is_holding ? &c->held : &c->out;
-    const char *data_end = event->data.p + event->data.n;
-    int rc = buf_add(to, event->raw.p, (size_t)(event->data.p - event->raw.p));
-    rc = rc < 0 ? rc : restore_chunk(&c->plan, &c->chunk, event->data, &c->splice, to);
-    return rc < 0 ? rc : buf_add(to, data_end, (size_t)(raw_end - data_end));
+    return restore_chunk(&c->plan, &c->chunk, event->raw, &c->splice,
+                         c->is_holding ? &c->held : &c->out);
 }
 
 /* The last choice that was asked for has come to its end. */
@@ -59,12 +56,9 @@ static bool is_finished(const struct call *c) {
     return c->capture.n_finished > 0 && c->capture.n_finished >= c->n_choices;
 }
 
-static int take_chunk(struct call *c, const struct sse_event *event) {
-    int rc = chunk_parse(&c->chunk, event->data);
-    if (rc < 0) {
-        c->capture.n_bad_events++;
-        return rc == ERR_NOMEM ? rc : send_on(c, event->raw);
-    }
+/* What stands in c->chunk. */
+static int take_parsed(struct call *c, const struct sse_event *event) {
+    int rc = 0;
     if (c->written != WRITTEN_WHOLE) { /* Else the journal has the lists in its hands. */
         rc = capture_add(&c->capture, &c->chunk);
     }
@@ -75,6 +69,40 @@ static int take_chunk(struct call *c, const struct sse_event *event) {
         hold(c);
     }
     return c->restores ? send_restored(c, event) : send_on(c, event->raw);
+}
+
+static int take_chunk(struct call *c, const struct sse_event *event) {
+    int rc = chunk_parse(&c->chunk, event->data);
+    if (rc < 0) {
+        c->capture.n_bad_events++;
+        return rc == ERR_NOMEM ? rc : send_on(c, event->raw);
+    }
+    return take_parsed(c, event);
+}
+
+/* Most events are one line that holds a chunk like those before it, and came whole: then its end
+ * need not be looked for. *used: 0 if it is not so. */
+static int take_known(struct call *c, struct sv in, size_t *used) {
+    static const struct sv front = {"data: ", 6};
+    static const struct sv end = {"\n\n", 2};
+    *used = 0;
+    if (!sv_starts_with(in, front) || !sse_is_between(&c->sse)) {
+        return 0;
+    }
+    size_t n = chunk_take_known(&c->chunk, sv_cut(in, front.n));
+    if (n == 0 || !sv_starts_with(sv_cut(in, front.n + n), end)) {
+        return 0;
+    }
+    const struct sse_event event = {.raw = {in.p, front.n + n + end.n},
+                                    .data = {in.p + front.n, n},
+                                    .has_data = true,
+                                    .whole = true};
+    *used = event.raw.n;
+    sse_pass(&c->sse, event.raw);
+    if (c->first_us == 0) {
+        c->first_us = clock_us();
+    }
+    return take_parsed(c, &event);
 }
 
 static int take_event(struct call *c, const struct sse_event *event) {
@@ -97,10 +125,13 @@ int call_stream_body(struct call *c, struct sv payload, struct err *err) {
     struct sse_event event;
     size_t used;
     int rc = 0;
-    while (rc == 0 && (rc = sse_feed(&c->sse, payload, &used, &event, err)) > 0) {
+    do {
+        rc = take_known(c, payload, &used);
+        if (rc == 0 && used == 0 && (rc = sse_feed(&c->sse, payload, &used, &event, err)) > 0) {
+            rc = take_event(c, &event);
+        }
         payload = sv_cut(payload, used);
-        rc = take_event(c, &event);
-    }
+    } while (rc == 0 && payload.n > 0);
     return rc < 0 ? err_set(err, rc, "cannot take the engine's event: %s", err_name(rc)) : 0;
 }
 

@@ -452,8 +452,12 @@ int chunk_parse(struct chunk *c, struct sv text) {
     size_t ordinal = 0;
     int rc;
     reset(c);
-    if (chunk_shape_take(c, text)) {
+    size_t known = chunk_shape_take(c, text);
+    if (known > 0 && known == text.n) {
         return 0;
+    }
+    if (known > 0) {
+        reset(c); /* Something stands behind it. */
     }
     scan_init(&s, text);
     if (take_prefix(c, &s, text)) {
@@ -474,6 +478,11 @@ int chunk_parse(struct chunk *c, struct sv text) {
         chunk_shape_learn(c, text);
     }
     return rc < 0 ? rc : 0;
+}
+
+size_t chunk_take_known(struct chunk *c, struct sv text) {
+    reset(c);
+    return c->shape.is_one_line ? chunk_shape_take(c, text) : 0;
 }
 
 void chunk_deinit(struct chunk *c) {

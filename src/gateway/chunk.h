@@ -83,6 +83,7 @@ struct chunk_shape {
     unsigned short ends[CHUNK_SHAPE_VALUES + 1]; /* Of the pieces in `bytes`. */
     unsigned char n_values;                      /* 0: none is known; 2: chunks without ids. */
     unsigned char n_spans;
+    bool is_one_line;
     struct chunk_shape_span spans[CHUNK_SHAPE_SPANS_MAX];
     struct chunk_field usage, prompt_token_ids;
     struct chunk_choice choice;
@@ -113,6 +114,11 @@ struct chunk {
 /* Fills `c`, whose lists are used again. ERR_INPUT, ERR_LIMIT: no JSON object, or `choices` is not
  * what it should be; ERR_NOMEM. */
 int chunk_parse(struct chunk *c, struct sv text) CHECK_RESULT;
+
+/* A quick way, for a text that may go on behind its chunk: fills `c` and gives how many bytes the
+ * chunk has, if it is like one before it but for its values, and has no line ends. 0: find its end
+ * in another way. */
+size_t chunk_take_known(struct chunk *c, struct sv text);
 void chunk_deinit(struct chunk *c);
 
 #endif

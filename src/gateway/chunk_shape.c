@@ -73,7 +73,7 @@ static void set_spans(const struct chunk_shape *shape, struct chunk *c, const ch
     }
 }
 
-bool chunk_shape_take(struct chunk *c, struct sv text) {
+size_t chunk_shape_take(struct chunk *c, struct sv text) {
     const struct chunk_shape *shape = &c->shape;
     const char *pieces[CHUNK_SHAPE_VALUES + 1];
     struct sv values[CHUNK_SHAPE_VALUES];
@@ -81,13 +81,13 @@ bool chunk_shape_take(struct chunk *c, struct sv text) {
     struct scan s;
     size_t at = 0;
     if (shape->n_values == 0) {
-        return false;
+        return 0;
     }
     scan_init(&s, text);
     for (unsigned i = 0;; i++) {
         size_t n = shape->ends[i] - at;
         if ((size_t)(s.end - s.p) < n || memcmp(s.p, shape->bytes + at, n) != 0) {
-            return false;
+            return 0;
         }
         pieces[i] = s.p;
         s.p += n;
@@ -96,11 +96,8 @@ bool chunk_shape_take(struct chunk *c, struct sv text) {
             break;
         }
         if (!take_value(&s, i, &values[i], &row)) {
-            return false;
+            return 0;
         }
-    }
-    if (s.p != s.end) {
-        return false;
     }
     c->usage = shape->usage;
     c->prompt_token_ids = shape->prompt_token_ids;
@@ -113,7 +110,7 @@ bool chunk_shape_take(struct chunk *c, struct sv text) {
     if (shape->n_values > VALUE_IDS) {
         c->choices[0].token_ids.value = values[VALUE_IDS];
     }
-    return true;
+    return (size_t)(s.p - text.p);
 }
 
 /* --- learning --- */
@@ -194,6 +191,7 @@ void chunk_shape_learn(struct chunk *c, struct sv text) {
         n += piece;
         shape->ends[i] = (unsigned short)n;
     }
+    shape->is_one_line = !memchr(shape->bytes, '\n', n) && !memchr(shape->bytes, '\r', n);
     shape->usage = c->usage;
     shape->prompt_token_ids = c->prompt_token_ids;
     shape->choice = c->choices[0];

@@ -15,8 +15,9 @@
  * the"|},"logprobs":{"content":[|{...}|]}, "finish_reason":null,"token_ids":|[279]|}]}
  */
 
-/* Fills `c` (which is reset) when the text has the known shape. False: go the long way. */
-bool chunk_shape_take(struct chunk *c, struct sv text);
+/* Fills `c` (which is reset) when the text begins with a chunk of the known shape, and gives how
+ * many bytes it has. 0: go the long way. */
+size_t chunk_shape_take(struct chunk *c, struct sv text);
 
 /* Learns from what was read the long way, if it is of this kind. */
 void chunk_shape_learn(struct chunk *c, struct sv text);

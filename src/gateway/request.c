@@ -150,6 +150,14 @@ bool request_asks_usage(const struct request *r) {
     return r->include_usage.kind == SCAN_TRUE;
 }
 
+bool request_is_sampling(struct sv name) {
+    size_t i = REQUEST_TEMPERATURE;
+    while (i < REQUEST_NAMES && !sv_eq(name, names[i])) {
+        i++;
+    }
+    return i < REQUEST_NAMES;
+}
+
 int request_put_sampling(const struct request *r, struct buf *out) {
     int rc = buf_addc(out, '{');
     bool first = true;

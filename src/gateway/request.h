@@ -84,6 +84,8 @@ bool request_asks(const struct request *r, enum request_name name); /* It is `tr
 struct sv request_name_text(enum request_name name);
 bool request_asks_usage(const struct request *r);
 
+bool request_is_sampling(struct sv name);
+
 /* Appends the sampling fields that are there as a JSON object, values as spelled. */
 int request_put_sampling(const struct request *r, struct buf *out) CHECK_RESULT;
 

@@ -26,7 +26,8 @@ bool restore_is_needed(const struct restore_plan *plan);
  * asked for). */
 bool restore_drops(const struct restore_plan *plan, const struct chunk *c);
 
-/* Appends `text`, of which `c` was parsed, as it would have been. `work` is used again. */
+/* Appends `text`, in which stands what `c` was parsed of, as it would have been. `work` is used
+ * again. */
 int restore_chunk(const struct restore_plan *plan, const struct chunk *c, struct sv text,
                   struct splice *work, struct buf *out) CHECK_RESULT;
 

@@ -112,6 +112,11 @@ static bool is_hex4(const char *p, const char *end) {
     return true;
 }
 
+static inline bool is_escape(char c) {
+    return c == 'n' || c == '"' || c == '\\' || c == 't' || c == '/' || c == 'b' || c == 'f' ||
+           c == 'r';
+}
+
 /* `p` stands behind the opening quote; returns behind the closing one. */
 static inline const char *pass_string(struct scan *s, const char *p) {
     for (;;) {
@@ -134,7 +139,7 @@ static inline const char *pass_string(struct scan *s, const char *p) {
                 return fail(s, "a \\u escape without four hex digits");
             }
             p += 5;
-        } else if (memchr("\"\\/bfnrt", *p, 8)) {
+        } else if (is_escape(*p)) {
             p++;
         } else {
             return fail(s, "an unknown escape in a string");

@@ -69,15 +69,24 @@ int splice_remove_member(struct splice *s, struct sv text, struct sv member, boo
 int splice_apply(struct splice *s, struct sv text, struct buf *out) {
     const char *kept = text.p;
     const char *end = text.p + text.n;
+    size_t most = text.n;
+    for (size_t i = 0; i < s->n; i++) {
+        most += s->edits[i].put.n;
+    }
+    int rc = buf_reserve(out, most);
+    if (rc < 0) {
+        return rc;
+    }
+    char *to = out->data + out->len;
     for (size_t i = 0; i < s->n; i++) {
         const struct splice_edit *e = &s->edits[i];
         BUG_IF(e->at < kept || e->cut > (size_t)(end - e->at));
-        int rc = buf_add(out, kept, (size_t)(e->at - kept));
-        rc = rc < 0 ? rc : buf_add_sv(out, e->put);
-        if (rc < 0) {
-            return rc;
-        }
+        to = mempcpy(to, kept, (size_t)(e->at - kept));
+        to = e->put.n > 0 ? mempcpy(to, e->put.p, e->put.n) : to;
         kept = e->at + e->cut;
     }
-    return buf_add(out, kept, (size_t)(end - kept));
+    to = mempcpy(to, kept, (size_t)(end - kept));
+    *to = '\0';
+    out->len = (size_t)(to - out->data);
+    return 0;
 }

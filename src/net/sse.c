@@ -191,6 +191,15 @@ int sse_finish(struct sse *s, struct sse_event *event, struct err *err) {
     return give(s, v, whole, event, err);
 }
 
+bool sse_is_between(struct sse *s) {
+    drop_given(s);
+    return s->carry.len == 0 && s->past_start && !s->front_known && !s->cr_before;
+}
+
+void sse_pass(struct sse *s, struct sv raw) {
+    start_next(s, raw);
+}
+
 size_t sse_held(const struct sse *s) {
     return s->given ? 0 : s->carry.len;
 }

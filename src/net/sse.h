@@ -62,6 +62,11 @@ int sse_feed(struct sse *s, struct sv in, size_t *used, struct sse_event *event,
 /* The stream ended. 1: `event` holds what stood without a blank line, 0: nothing was left. */
 int sse_finish(struct sse *s, struct sse_event *event, struct err *err) CHECK_RESULT;
 
+/* For who knows an event's end without a search: whether the next byte begins one at a plain place,
+ * and the note that `raw`, an event that ends in a blank line, was taken and not fed. */
+bool sse_is_between(struct sse *s);
+void sse_pass(struct sse *s, struct sv raw);
+
 size_t sse_held(const struct sse *s); /* Bytes taken that no event has given yet. */
 void sse_reset(struct sse *s);        /* For the next stream; keeps the memory. */
 void sse_deinit(struct sse *s);

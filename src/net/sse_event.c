@@ -9,17 +9,28 @@
  * stream of lone CRs would make the search for LF quadratic. */
 typedef unsigned char bytes16 __attribute__((vector_size(16)));
 
+static inline bytes16 line_ends_at(const char *p) {
+    bytes16 v;
+    memcpy(&v, p, sizeof v);
+    return (bytes16)((v == '\n') | (v == '\r'));
+}
+
+static inline bool any(bytes16 hits) {
+    uint64_t half[2];
+    memcpy(half, &hits, sizeof half);
+    return half[0] | half[1];
+}
+
 size_t sse_find_line_end(const char *p, size_t from, size_t n) {
     size_t i = from;
-    for (; i + sizeof(bytes16) <= n; i += sizeof(bytes16)) {
-        bytes16 v;
-        memcpy(&v, p + i, sizeof v);
-        bytes16 hit = (bytes16)((v == '\n') | (v == '\r'));
-        uint64_t half[2];
-        memcpy(half, &hit, sizeof half);
-        if (half[0] | half[1]) {
-            break; /* Within these 16. */
+    for (; i + 64 <= n; i += 64) {
+        if (any(line_ends_at(p + i) | line_ends_at(p + i + 16) | line_ends_at(p + i + 32) |
+                line_ends_at(p + i + 48))) {
+            break;
         }
+    }
+    while (i + 16 <= n && !any(line_ends_at(p + i))) {
+        i += 16;
     }
     while (i < n && p[i] != '\n' && p[i] != '\r') {
         i++;

@@ -64,9 +64,32 @@ static void a_word_in_a_keys_place_is_left_alone(void **state) {
     assert_ptr_equal(shown.p, in.p);
 }
 
+static void the_key_is_found_at_every_place_of_texts_of_every_length(void **state) {
+    (void)state;
+    char text[200], want[200];
+    for (size_t n = sizeof KEY - 1; n < sizeof text; n++) {
+        for (size_t at = 0; at + sizeof KEY - 1 <= n; at++) {
+            for (size_t i = 0; i < n; i++) {
+                text[i] = "st"[i % 3 == 0]; /* Its first and last byte all over the place. */
+            }
+            memcpy(text + at, KEY, sizeof KEY - 1);
+            memcpy(want, text, n);
+            memset(want + at, '*', sizeof KEY - 1);
+            redact_text(SV(KEY), text, n);
+            assert_memory_equal(text, want, n);
+            memcpy(text + at, KEY, sizeof KEY - 1);
+            text[at + 3] = 'x';
+            memcpy(want, text, n);
+            redact_text(SV(KEY), text, n);
+            assert_memory_equal(text, want, n);
+        }
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_key_is_found_however_it_is_cut),
     cmocka_unit_test(bytes_that_are_not_the_key_wait_for_nothing),
+    cmocka_unit_test(the_key_is_found_at_every_place_of_texts_of_every_length),
     cmocka_unit_test(a_word_in_a_keys_place_is_left_alone),
 };
 
