@@ -41,7 +41,7 @@ int gateway_start(const struct gateway_options *o, struct gateway **out, struct 
     g->journal = o->journal;
     g->keep_raw = o->keep_raw;
     g->on_request = o->on_request;
-    g->wants_body = o->wants_body;
+    g->body_max_of = o->body_max_of;
     g->on_call_end = o->on_call_end;
     g->hooks_arg = o->hooks_arg;
     g->calls_max = o->connections_max ? o->connections_max : GATEWAY_CALLS_MAX;

@@ -41,8 +41,9 @@ struct gateway_options {
     /* Sees each request on TCP first, on a loop's thread, and must not block. True: it is its to
      * answer. NULL: none. */
     bool (*on_request)(struct exchange *x, void *arg);
-    /* Before its body is read: whether the caller above wants it. NULL: never. */
-    bool (*wants_body)(struct exchange *x, void *arg);
+    /* Before its body is read: how much of it the caller above takes at most. SIZE_MAX: it is not
+     * its to answer. NULL: none is. */
+    size_t (*body_max_of)(struct exchange *x, void *arg);
     /* A call is over, and its result counts. On a loop's thread. NULL: none. */
     void (*on_call_end)(void *arg);
     void *hooks_arg; /* Of the three. */

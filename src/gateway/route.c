@@ -112,10 +112,11 @@ static struct gateway_session *find_session(struct worker *w, struct exchange *x
     return session_find(w->gateway, token);
 }
 
-bool route_may_ask(struct exchange *x, void *worker) {
+size_t route_body_max(struct exchange *x, void *worker) {
     const struct gateway *g = ((const struct worker *)worker)->gateway;
+    size_t most = g->body_max_of ? g->body_max_of(x, g->hooks_arg) : SIZE_MAX;
     struct sv path = exchange_path(x);
-    return (g->wants_body && g->wants_body(x, g->hooks_arg)) || find_session(worker, x, &path);
+    return most < SIZE_MAX ? most : find_session(worker, x, &path) ? SERVER_BODY_MAX : 0;
 }
 
 void route_tcp(struct exchange *x, void *worker) {

@@ -77,7 +77,7 @@ struct gateway {
     uint64_t calls_max;
     atomic_ullong calls_open;
     bool (*on_request)(struct exchange *x, void *arg);
-    bool (*wants_body)(struct exchange *x, void *arg);
+    size_t (*body_max_of)(struct exchange *x, void *arg);
     void (*on_call_end)(void *arg);
     void *hooks_arg;
     struct endpoints endpoints;
@@ -130,7 +130,7 @@ void session_free(struct gateway_session *s);
 
 /* A server's handler: `arg` is the worker, or the session of a unix socket. */
 void route_tcp(struct exchange *x, void *worker);
-bool route_may_ask(struct exchange *x, void *worker); /* Shows a session's token. */
+size_t route_body_max(struct exchange *x, void *worker); /* 0: it shows no session's token. */
 void route_unix(struct exchange *x, void *session);
 
 #endif

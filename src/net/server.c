@@ -128,12 +128,18 @@ static void begin_body(struct client *c, bool awaited) {
     const struct server_options *o = &c->server->options;
     struct exchange *x = c->exchange;
     bool has_body = x->head.chunked || x->head.content_length > 0;
-    if (has_body && o->wants_body && !o->wants_body(x, o->arg)) {
+    size_t most = has_body && o->body_max_of ? o->body_max_of(x, o->arg) : o->body_max;
+    if (has_body && most == 0) {
         x->keep = false;
         set_state(c, CLIENT_ANSWER);
         o->on_request(x, o->arg);
         return;
     }
+    if (x->head.has_length && x->head.content_length > most) {
+        refuse(c, 413, "the request body is too long");
+        return;
+    }
+    x->body.limit = most < x->body.limit ? most : x->body.limit;
     set_state(c, CLIENT_BODY);
     if (awaited && x->head.expect_continue && !o->never_continues &&
         conn_write(c->conn, SV("HTTP/1.1 100 Continue\r\n\r\n")) < 0) {

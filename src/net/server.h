@@ -53,10 +53,10 @@ struct server_options {
     int64_t idle_ms;
     unsigned clients_max; /* 0: SERVER_CLIENTS_MAX. */
     size_t held_max;      /* 0: SERVER_HELD_MAX. */
-    /* The head of a request with a body is there. false: on_request comes at once, without the
-     * body, and the connection ends with the answer: who may not ask can't fill the memory. NULL:
-     * each body is read. */
-    bool (*wants_body)(struct exchange *x, void *arg);
+    /* The head of a request with a body is there: how many bytes of it are read, of body_max at
+     * most; a longer one is answered 413. 0: on_request comes at once, without the body, and the
+     * connection ends with the answer: who may not ask can't fill the memory. NULL: body_max. */
+    size_t (*body_max_of)(struct exchange *x, void *arg);
     bool tells_idle;      /* A connection that idled too long gets an unasked 408 before its end. */
     bool never_continues; /* No 100 for who awaits it, as some servers do. */
     void (*on_request)(struct exchange *x, void *arg);

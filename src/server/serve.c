@@ -43,10 +43,10 @@ static void refuse(struct exchange *x, enum access_verdict why) {
     exchange_end(x);
 }
 
-static bool wants_body(struct exchange *x, void *arg) {
+static size_t body_max_of(struct exchange *x, void *arg) {
     const struct serve *s = arg;
     struct sv path;
-    return access_judge(&s->access, x, &path) == ACCESS_GRANTED;
+    return access_judge(&s->access, x, &path) == ACCESS_GRANTED ? SERVE_BODY_MAX : 0;
 }
 
 static void on_request(struct exchange *x, void *arg) {
@@ -76,7 +76,7 @@ static int listen_on(struct serve *s, struct err *err) {
         .body_max = SERVE_BODY_MAX,
         .held_max = SERVE_HELD_MAX,
         .clients_max = SERVE_CLIENTS_MAX,
-        .wants_body = wants_body,
+        .body_max_of = body_max_of,
         .on_request = on_request,
         .arg = s,
     };

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Many sessions for an admin: gateway_sessions_test.py SNAFFLE MODEL. Speaks TAP."""
+import http.client
 import os
 import json
 import pathlib
@@ -206,6 +207,35 @@ class Sessions(unittest.TestCase):
             return status == 200 and "[DONE]" in body
         except (OSError, ValueError, Exception):  # pylint: disable=broad-except
             return False
+
+    def test_an_admin_s_body_has_a_limit_of_its_own_and_an_agent_s_does_not_share_it(self):
+        g = self.gateway()
+        empty = json.dumps({"session_id": "big", "metadata": {"note": ""}})
+        fits = empty[:-3] + "x" * ((1 << 20) - len(empty)) + empty[-3:]
+        self.assertEqual(len(fits), 1 << 20)
+        status, made = g.admin("POST", "/sessions", fits)
+        self.assertEqual(status, 200, made)
+        for headers in ({}, {"Transfer-Encoding": "chunked"}):
+            conn = http.client.HTTPConnection("127.0.0.1", g.port, timeout=30)
+            conn.putrequest("POST", "/sessions")
+            for field, value in {"Authorization": f"Bearer {g.key}", **(
+                    headers or {"Content-Length": str((1 << 20) + 1)})}.items():
+                conn.putheader(field, value)
+            conn.endheaders()
+            if headers:
+                conn.send(f"{(1 << 20) + 1:x}\r\n".encode() + b" " * ((1 << 20) + 1))
+            self.assertEqual(conn.getresponse().status, 413)
+            conn.close()
+        # Of an agent's token nothing is read here, however little it is.
+        conn = http.client.HTTPConnection("127.0.0.1", g.port, timeout=30)
+        conn.putrequest("POST", "/sessions")
+        conn.putheader("Authorization", f"Bearer {made['token']}")
+        conn.putheader("Content-Length", "1000")
+        conn.endheaders()
+        answer = conn.getresponse()
+        self.assertEqual((answer.status, answer.getheader("Connection")), (401, "close"))
+        conn.close()
+        self.assertEqual(g.call(user="x" * (2 << 20), key=made["token"])[0], 200)
 
     def test_bad_input_is_one_clear_line_and_a_4xx(self):
         g = self.gateway()

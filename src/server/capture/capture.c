@@ -154,7 +154,7 @@ static int start(struct capture *c, struct err *err) {
         .engine = o->engine,
         .workers = o->workers,
         .on_request = capture_on_request,
-        .wants_body = capture_wants_body,
+        .body_max_of = capture_body_max,
         .on_call_end = o->trace ? on_call_end : NULL,
         .hooks_arg = c,
     };

@@ -8,6 +8,10 @@
 #include "server/capture/pool.h"
 #include "server/capture/server.h"
 
+/* What an admin sends. A pool's 256 engines have half of it at 2 KB a URL; a session's metadata
+ * stay in memory as long as the session. */
+#define ADMIN_BODY_MAX (1u << 20)
+
 int reply_json(struct reply *out, int status, json_t *value, struct err *err) {
     int rc = value ? json_compact(value, &out->body) : ERR_NOMEM;
     json_decref(value);
@@ -64,8 +68,11 @@ static bool is_ours(const struct capture *c, struct sv path) {
     return is_under(path, SV("/upstreams")) || (c->o->sessions && is_under(path, SV("/sessions")));
 }
 
-bool capture_wants_body(struct exchange *x, void *capture) {
-    return is_ours(capture, exchange_path(x)) && is_allowed(capture, x);
+size_t capture_body_max(struct exchange *x, void *capture) {
+    if (!is_ours(capture, exchange_path(x))) {
+        return SIZE_MAX;
+    }
+    return is_allowed(capture, x) ? ADMIN_BODY_MAX : 0;
 }
 
 /* --- who answers --- */

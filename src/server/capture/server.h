@@ -67,7 +67,7 @@ struct request_view {
 
 /* route.c: hooks of the gateway. */
 bool capture_on_request(struct exchange *x, void *capture);
-bool capture_wants_body(struct exchange *x, void *capture);
+size_t capture_body_max(struct exchange *x, void *capture);
 
 /* sessions.c: answers, or an error that becomes one. `id` is a part of the path. */
 int sessions_create(struct capture *c, const struct request_view *r, struct reply *out,

@@ -44,7 +44,7 @@ struct sbx {
 };
 
 void sbx_on_request(struct exchange *x, void *arg);
-bool sbx_wants_body(struct exchange *x, void *arg);
+size_t sbx_body_max(struct exchange *x, void *arg);
 
 /* Answers. sbx_reply takes `value`; keys go out in alphabetical order, as the real ones. */
 void sbx_reply(struct exchange *x, int status, json_t *value);

@@ -59,7 +59,7 @@ int main(void) {
     struct server_options o = {
         .host = "0.0.0.0",
         .port = (uint16_t)number_of("SBX_PORT", 49983),
-        .wants_body = sbx_wants_body,
+        .body_max_of = sbx_body_max,
         .never_continues = true,
         .on_request = sbx_on_request,
         .arg = &s,

@@ -157,8 +157,8 @@ static bool is_too_long(const struct exchange *x) {
            sv_eq(head->method, SV("POST")) && head->content_length > SBX_COMMAND_MAX;
 }
 
-bool sbx_wants_body(struct exchange *x, void *arg) {
-    return !is_refused_whole(arg, x) && !is_too_long(x);
+size_t sbx_body_max(struct exchange *x, void *arg) {
+    return is_refused_whole(arg, x) || is_too_long(x) ? 0 : SERVER_BODY_MAX;
 }
 
 void sbx_on_request(struct exchange *x, void *arg) {

@@ -386,10 +386,10 @@ static void an_error_is_answered_in_its_own_status(void **state) {
 
 /* --- many at once --- */
 
-static bool never_wants_a_body(struct exchange *x, void *arg) {
+static size_t never_wants_a_body(struct exchange *x, void *arg) {
     (void)x;
     (void)arg;
-    return false;
+    return 0;
 }
 
 static struct room *open_narrow_room(unsigned clients_max, size_t held_max) {
@@ -483,7 +483,7 @@ static void a_body_that_is_not_wanted_is_not_waited_for(void **state) {
     assert_non_null(r);
     r->l = test_loop();
     struct server_options o = {
-        .wants_body = never_wants_a_body, .on_request = on_request, .arg = r};
+        .body_max_of = never_wants_a_body, .on_request = on_request, .arg = r};
     assert_ok(server_new(r->l, &o, &r->server, &err), &err);
     assert_int_equal(ask(r,
                          "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -498,11 +498,53 @@ static void a_body_that_is_not_wanted_is_not_waited_for(void **state) {
     close_room(r);
 }
 
+static size_t five_bytes_of_one(struct exchange *x, void *arg) {
+    (void)arg;
+    return sv_eq(exchange_path(x), SV("/five")) ? 5 : SIZE_MAX;
+}
+
+static void a_path_s_bodies_have_their_own_limit(void **state) {
+    static const struct {
+        const char *request;
+        const char *status;
+    } asked[] = {
+        {"POST /five HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde", "200"},
+        /* Refused before it comes, and nobody is told to send it. */
+        {"POST /five HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 6\r\n\r\n",
+         "413"},
+        {"POST /five HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+         "3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n",
+         "413"},
+        {"POST /ten HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 6\r\n\r\nabcdef",
+         "200"},
+        {"POST /ten HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n", "413"},
+    };
+    (void)state;
+    struct room *r = calloc(1, sizeof *r);
+    struct err err = {0};
+    assert_non_null(r);
+    r->l = test_loop();
+    struct server_options o = {.body_max = 10,
+                               .body_max_of = five_bytes_of_one,
+                               .idle_ms = 100,
+                               .on_request = on_request,
+                               .arg = r};
+    assert_ok(server_new(r->l, &o, &r->server, &err), &err);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        AUTO_BUF struct buf answer = {0};
+        assert_int_equal(ask(r, asked[i].request, &answer), 0);
+        assert_true(answer.len > 12);
+        assert_memory_equal(answer.data + 9, asked[i].status, 3);
+    }
+    close_room(r);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_oldest_that_asks_nothing_makes_room),
     cmocka_unit_test(when_all_are_busy_a_new_connection_is_told_so),
     cmocka_unit_test(bodies_together_are_bounded_and_given_back),
     cmocka_unit_test(a_body_that_is_not_wanted_is_not_waited_for),
+    cmocka_unit_test(a_path_s_bodies_have_their_own_limit),
     cmocka_unit_test(a_request_is_answered_and_the_connection_kept),
     cmocka_unit_test(pipelined_requests_are_answered_in_order),
     cmocka_unit_test(a_chunked_request_and_http_1_0_are_served),
