@@ -36,20 +36,31 @@ void hub_reach(int port) {
     (void)snprintf(reached[n_reached++], sizeof reached[0], "%d", port);
 }
 
+static const char *layer;
+
+void hub_layer(const char *path) {
+    layer = path;
+}
+
 static void run(const char *words, const char *port_path) {
     const char *program = getenv("SNAFFLE_FAKE_HUB");
     if (!program) {
         _exit(127);
     }
     (void)!freopen("/dev/null", "w", stdout);
-    const char *argv[14 + 2 * REACH_MAX] = {
+    const char *argv[16 + 2 * REACH_MAX] = {
         program,       "--sbx",       getenv("SNAFFLE_SBX_DOUBLE"),
         "--sbx-words", words,         "--token",
         TOKEN,         "--port-file", port_path,
         "--log",       log_path,      "--die-with-parent"};
-    for (size_t i = 0, at = 12; i < n_reached; i++) {
+    size_t at = 12;
+    for (size_t i = 0; i < n_reached; i++) {
         argv[at++] = "--reach";
         argv[at++] = reached[i];
+    }
+    if (layer) {
+        argv[at++] = "--layer";
+        argv[at] = layer;
     }
     execv(program, (char *const *)(uintptr_t)argv);
     _exit(127);

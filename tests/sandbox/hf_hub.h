@@ -15,6 +15,8 @@
 bool hub_start(const char *words);
 /* Before it: jobs see this port of the machine's loopback on their own. Three at most. */
 void hub_reach(int port);
+/* Before it: this folder lies over each job's system, as an image's. Kept. */
+void hub_layer(const char *folder);
 void hub_stop(void);
 
 void hub_set_faults(const char *rules); /* JSON. */

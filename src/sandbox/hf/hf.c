@@ -15,7 +15,6 @@
 #define HEALTH_PAUSE_MS 150 /* As the official client. */
 #define HEALTH_S 5.0        /* Each; the proxy answers errors until the job is up. */
 #define CLEAR_ATTEMPTS 2
-#define GUEST_MAX (8u << 20)
 #define EXPLAIN_S 10.0 /* What became of the job is asked for so long when a call failed. */
 
 /* --- errors --- */
@@ -100,17 +99,6 @@ static int await_ready(struct hf *s, deadline_ms until, const struct cancel *can
     }
 }
 
-int hf_put_guest(struct hf *s, const char *path, deadline_ms until, const struct cancel *cancel,
-                 struct err *err) {
-    AUTO_FREE char *state = NULL;
-    AUTO_FREE char *program = NULL;
-    AUTO_BUF struct buf bytes = {0};
-    int r = state_dir(&state, err);
-    r = r < 0 ? r : state_guest(state, &program, err);
-    r = r < 0 ? r : file_read(program, GUEST_MAX, &bytes, err);
-    return r < 0 ? r : hf_server_write(&s->server, path, buf_sv(&bytes), 0755, until, cancel, err);
-}
-
 static int run_shell(struct hf *s, const char *text, const char *arg, deadline_ms until,
                      const struct cancel *cancel, struct err *err) {
     const char *const argv[] = {"/bin/sh", "-c", text, arg, NULL};
@@ -124,7 +112,7 @@ static int run_shell(struct hf *s, const char *text, const char *arg, deadline_m
 
 static int furnish(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
                    const struct cancel *cancel, struct err *err) {
-    int r = hf_put_guest(s, s->guest, until, cancel, err);
+    int r = hf_place_guest(s, until, cancel, err);
     if (r == 0) {
         r = run_shell(s, "mkdir -p \"$0\"", s->home, until, cancel, err);
     }

@@ -76,6 +76,9 @@ int hf_explain(struct hf *s, int code, struct err *err);
 
 char *hf_path(const struct hf *s, const char *path); /* Absolute inside; the caller frees. */
 
+/* Finds the guest's program in the image, or sends it; `s->guest` then is its path. */
+int hf_place_guest(struct hf *s, deadline_ms until, const struct cancel *cancel,
+                   struct err *err) CHECK_RESULT;
 /* Sends the guest's program there, executable by all. */
 int hf_put_guest(struct hf *s, const char *path, deadline_ms until, const struct cancel *cancel,
                  struct err *err) CHECK_RESULT;

@@ -116,7 +116,9 @@ static int overlay(struct container *c, struct err *err) {
     AUTO_FREE char *upper = mem_printf("%s/upper", dir);
     AUTO_FREE char *work = mem_printf("%s/work", dir);
     AUTO_FREE char *root = mem_printf("%s/root", dir);
-    AUTO_FREE char *options = mem_printf("lowerdir=/,upperdir=%s,workdir=%s", upper, work);
+    AUTO_FREE char *options =
+        mem_printf("lowerdir=%s%s/,upperdir=%s,workdir=%s", h->layer ? h->layer : "",
+                   h->layer ? ":" : "", upper, work);
     if (!dir || !upper || !work || !root || !options) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }

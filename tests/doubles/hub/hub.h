@@ -25,6 +25,7 @@ struct hub {
     const char *user;      /* Its namespace. */
     const char *sbx;       /* The program that stands for sbx-server. */
     const char *sbx_words; /* FAKE_SBX of every job. */
+    const char *layer;     /* A folder that lies over each job's system, as an image's; or NULL. */
     const char *state;     /* A tmpfs of our own: one folder a job. */
     const uint16_t *reach; /* Ports of this machine's loopback that a job sees on its own. */
     size_t n_reach;

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "net/listener.h"
 #include "tests/doubles/hub/hub.h"
 
@@ -30,7 +31,8 @@ struct arguments {
 
 static const char usage[] =
     "usage: snaffle-fake-hub --sbx PROGRAM --token TOKEN [--user NAME] [--sbx-words WORDS]\n"
-    "                        [--reach PORT]... [--start-ms N] [--faults JSON] [--port-file FILE]\n"
+    "                        [--layer DIR] [--reach PORT]... [--start-ms N] [--faults JSON] "
+    "[--port-file FILE]\n"
     "                        [--log FILE] [--die-with-parent]\n"
     "Serves the Jobs API of the Hugging Face Hub on loopback, over local containers. Not the "
     "Hub.\n";
@@ -54,12 +56,13 @@ static int number(const char *name, unsigned long long max, unsigned long long *
 
 static int parse_arguments(int argc, char **argv, struct hub *h, struct arguments *a,
                            struct err *err) {
-    enum { SBX = 1, TOKEN, USER, WORDS, REACH, START, FAULTS, PORT_FILE, LOG, DIE, HELP };
+    enum { SBX = 1, TOKEN, USER, WORDS, LAYER, REACH, START, FAULTS, PORT_FILE, LOG, DIE, HELP };
     static const struct option options[] = {
         {"sbx", required_argument, NULL, SBX},
         {"token", required_argument, NULL, TOKEN},
         {"user", required_argument, NULL, USER},
         {"sbx-words", required_argument, NULL, WORDS},
+        {"layer", required_argument, NULL, LAYER},
         {"reach", required_argument, NULL, REACH},
         {"start-ms", required_argument, NULL, START},
         {"faults", required_argument, NULL, FAULTS},
@@ -77,6 +80,7 @@ static int parse_arguments(int argc, char **argv, struct hub *h, struct argument
         h->token = c == TOKEN ? optarg : h->token;
         h->user = c == USER ? optarg : h->user;
         h->sbx_words = c == WORDS ? optarg : h->sbx_words;
+        h->layer = c == LAYER ? optarg : h->layer;
         a->faults = c == FAULTS ? optarg : a->faults;
         a->port_file = c == PORT_FILE ? optarg : a->port_file;
         a->log = c == LOG ? optarg : a->log;
@@ -118,12 +122,31 @@ static int listen_all(struct hub *h, struct err *err) {
     return r < 0 ? r : server_new(h->loop, &api, &h->api, err);
 }
 
+/* An overlay's layers may not lie in each other, and the machine's root is one. */
+static int take_layer(struct hub *h, struct err *err) {
+    AUTO_FREE char *copy = file_join(h->state, "layer");
+    struct proc_result done = {0};
+    if (!h->layer) {
+        return 0;
+    }
+    const char *const argv[] = {"cp", "-a", h->layer, copy, NULL};
+    int r = copy ? proc_run(&(struct proc_options){.argv = argv}, &done, err)
+                 : err_set(err, ERR_NOMEM, "out of memory");
+    if (r == 0 && done.exit_code != 0) {
+        r = err_set(err, ERR_USAGE, "--layer: %s", buf_cstr(&done.err));
+    }
+    proc_result_deinit(&done);
+    h->layer = TAKE(copy);
+    return r;
+}
+
 static int serve(struct hub *h, const struct arguments *a, const sigset_t *ends, struct err *err) {
     if (a->log) {
         h->log_fd = open(a->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     }
     int r = json_parse(sv_from(a->faults ? a->faults : "[]"), "--faults", &h->faults, err);
     r = r < 0 ? r : container_ground(&h->state, err);
+    r = r < 0 ? r : take_layer(h, err);
     r = r < 0 ? r : listen_all(h, err);
     if (r < 0) {
         return r;
