@@ -8,6 +8,7 @@ const struct command *const commands[] = {
     &cmd_batch,
     &cmd_gateway_probe,
     &cmd_gateway,
+    &cmd_mcp,
     &cmd_ls,
     &cmd_show,
     &cmd_trace,

@@ -29,6 +29,7 @@ extern const struct command cmd_run;
 extern const struct command cmd_batch;
 extern const struct command cmd_gateway;
 extern const struct command cmd_gateway_probe;
+extern const struct command cmd_mcp;
 extern const struct command cmd_ls;
 extern const struct command cmd_show;
 extern const struct command cmd_trace;

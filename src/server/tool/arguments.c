@@ -285,8 +285,10 @@ static int read_words(struct json_at at, const struct tool_options *o, struct to
     if (r < 0) {
         return r;
     }
-    q->options.mode =
-        mode && strcmp(mode, "black_box") == 0 ? ROLLOUT_BLACK_BOX : ROLLOUT_TRANSPARENT_PROXY;
+    if (mode) {
+        q->options.mode =
+            strcmp(mode, "black_box") == 0 ? ROLLOUT_BLACK_BOX : ROLLOUT_TRANSPARENT_PROXY;
+    }
     if (agent) {
         q->options.agent = agent;
         q->options.running = NULL;

@@ -35,8 +35,8 @@ struct tool_call;
 
 /* What the operator set. Strings, lists and objects are kept until tool_box_free. */
 struct tool_options {
-    /* What each rollout has that its call does not say otherwise. `config`, `mode` and `key_name`
-     * are the calls' own; a call's backend has to be this one, or one of `allow`. */
+    /* What each rollout has that its call does not say otherwise. `config` and `key_name` are the
+     * calls' own; a call's backend has to be this one, or one of `allow`. */
     const struct rollout_options *rollout;
     const json_t *config; /* The agent's configuration that calls are laid over; or NULL. */
     struct endpoint_args endpoint; /* Of calls that name none; all NULL: they must. */

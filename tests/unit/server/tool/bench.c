@@ -37,6 +37,7 @@ int bench_set_up(void **state) {
     fake_reset();
     b->rollout = (struct rollout_options){.using = &fake_backend,
                                           .running = &quiet_agent,
+                                          .mode = ROLLOUT_TRANSPARENT_PROXY,
                                           .runs_dir = b->dir,
                                           .run = "run",
                                           .create_backoff_s = 0.001};
