@@ -44,7 +44,7 @@ static int add_clean_home(struct command *c, struct err *err) {
         return 0;
     }
     AUTO_FREE char *home = mem_strdup("/tmp/home-XXXXXX");
-    if (!home || !mkdtemp(home)) {
+    if (!home || !mkdtemp(home) || (c->user && chown(home, c->user, c->user) < 0)) {
         return err_sys(err, errno == ENOSPC ? ERR_FULL : ERR_SYS, errno,
                        "cannot make an empty home under '/tmp'");
     }

@@ -22,7 +22,7 @@ static int usage(void) {
           "                           [--watch-disk-mb N] [--home-has-bound]\n"
           "       snaffle-guest run --spec FILE\n"
           "       snaffle-guest put --from FILE --to PATH --mode OCTAL [--user N]\n"
-          "       snaffle-guest clear\n"
+          "       snaffle-guest clear [--user N]\n"
           "       snaffle-guest --version\n",
           stderr);
     return EXIT_USAGE;
@@ -175,6 +175,22 @@ static int main_put(int argc, char **argv) {
     return r < 0 ? fail_code(&err) : 0;
 }
 
+static int main_clear(int argc, char **argv) {
+    static const struct option table[] = {{"user", required_argument, NULL, 'u'}, {0}};
+    unsigned long long user = 0;
+    int option;
+    while ((option = getopt_long(argc, argv, "", table, NULL)) >= 0) {
+        if (option == '?' || !take_number("user", UINT32_MAX, &user)) {
+            return usage();
+        }
+    }
+    struct err err = {0};
+    if (optind != argc) {
+        return usage();
+    }
+    return clear_machine((uint32_t)user, &err) < 0 ? fail(&err) : 0;
+}
+
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         puts("snaffle-guest " SNAFFLE_VERSION);
@@ -189,9 +205,8 @@ int main(int argc, char **argv) {
     if (argc >= 2 && strcmp(argv[1], "put") == 0) {
         return main_put(argc - 1, argv + 1);
     }
-    if (argc == 2 && strcmp(argv[1], "clear") == 0) {
-        struct err err = {0};
-        return clear_machine(&err) < 0 ? fail(&err) : 0;
+    if (argc >= 2 && strcmp(argv[1], "clear") == 0) {
+        return main_clear(argc - 1, argv + 1);
     }
     return usage();
 }

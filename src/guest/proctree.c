@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +14,8 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-#define STAT_BYTES 512 /* Name (64 bytes at most) and the first numbers of /proc/N/stat fit. */
+#define STATUS_BYTES 2048 /* "Uid:" is within its first lines. */
+#define STAT_BYTES 512    /* Name (64 bytes at most) and the first numbers of /proc/N/stat fit. */
 
 struct process {
     pid_t pid;
@@ -34,6 +36,16 @@ static pid_t take_number(struct sv *v) {
     return value;
 }
 
+static void skip_words(struct sv *v, unsigned n) {
+    for (; n > 0; n--) {
+        *v = sv_trim(*v);
+        size_t end = sv_find(*v, SV(" "));
+        *v = end == (size_t)-1 ? (struct sv){0} : sv_cut(*v, end);
+    }
+}
+
+#define WORDS_TO_THREADS 13 /* Between a process's session and the count of its threads. */
+
 /* "PID (NAME) STATE PARENT GROUP SESSION ...", where the name may hold anything, also ')'. */
 static bool parse_stat(const char *text, size_t n, struct process *out) {
     const char *close_paren = memrchr(text, ')', n);
@@ -44,11 +56,13 @@ static bool parse_stat(const char *text, size_t n, struct process *out) {
     if (rest.n == 0) {
         return false;
     }
-    out->is_zombie = rest.p[0] == 'Z' || rest.p[0] == 'X';
+    bool first_ended = rest.p[0] == 'Z' || rest.p[0] == 'X';
     rest = sv_cut(rest, 1);
     out->parent = take_number(&rest);
     (void)take_number(&rest); /* The process group. */
     out->session = take_number(&rest);
+    skip_words(&rest, WORDS_TO_THREADS);
+    out->is_zombie = first_ended && take_number(&rest) <= 1;
     return true;
 }
 
@@ -175,6 +189,39 @@ int proctree_kill_others(struct err *err) {
         }
     }
     return killed;
+}
+
+/* Whether one of the four numbers in "Uid:\t1\t1\t1\t1" is the user. What is gone has none. */
+static bool is_of_user(pid_t pid, uint32_t user) {
+    char path[32];
+    char text[STATUS_BYTES];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+    struct sv all = {text, n > 0 ? (size_t)n : 0};
+    size_t at = sv_find(all, SV("\nUid:"));
+    struct sv rest = at == (size_t)-1 ? (struct sv){0} : sv_cut(all, at + strlen("\nUid:"));
+    for (int i = 0; i < 4 && rest.n > 0; i++) {
+        if ((uint32_t)take_number(&rest) == user) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int proctree_count_user(uint32_t user, struct err *err) {
+    AUTO_BUF struct buf table = {0};
+    int r = read_all(&table, err);
+    if (r < 0) {
+        return r;
+    }
+    size_t n;
+    const struct process *all = processes_of(&table, &n);
+    int count = 0;
+    for (size_t i = 0; i < n; i++) {
+        count += !all[i].is_zombie && is_of_user(all[i].pid, user);
+    }
+    return count;
 }
 
 int proctree_count_others(struct err *err) {
