@@ -12,8 +12,18 @@
 
 #define BACKEND_OPTION                                                                             \
     { "backend", OPTION_WORD, "NAME", "of this backend (default: local)", sandbox_backend_names }
+#define NAMESPACE_OPTION                                                                           \
+    {                                                                                              \
+        "namespace", OPTION_TEXT, "NAME",                                                          \
+            "of this account or organization (hf; default: the token's own)", NULL                 \
+    }
 #define RUN_OPTION                                                                                 \
     { "run", OPTION_TEXT, "NAME", "only of this run", NULL }
+
+static struct sandbox_scope scope_of(const struct args *a) {
+    return (struct sandbox_scope){.run = args_text(a, "run"),
+                                  .namespace = args_text(a, "namespace")};
+}
 
 static const struct sandbox_backend *backend_of(const struct args *a) {
     const char *name = args_text(a, "backend");
@@ -57,7 +67,8 @@ static int print_boxes(const json_t *all, struct err *err) {
 
 static int list(const struct args *a, struct err *err) {
     AUTO_JSON json_t *all = NULL;
-    int r = backend_of(a)->list(args_text(a, "run"), &all, err);
+    struct sandbox_scope scope = scope_of(a);
+    int r = backend_of(a)->list(&scope, &all, err);
     if (r < 0) {
         return r;
     }
@@ -74,7 +85,8 @@ static int sweep(const struct args *a, struct removed *out, struct err *err) {
     const struct sandbox_backend *backend = backend_of(a);
     bool dry = args_has(a, "dry-run");
     struct err images = {0};
-    int r = backend->sweep(args_text(a, "run"), dry, &out->sandboxes, err);
+    struct sandbox_scope scope = scope_of(a);
+    int r = backend->sweep(&scope, dry, &out->sandboxes, err);
     if (args_has(a, "run") || !backend->sweep_images) {
         return r;
     }
@@ -111,6 +123,7 @@ const struct command cmd_sandbox_ls = {
     .options =
         (const struct option[]){
             BACKEND_OPTION,
+            NAMESPACE_OPTION,
             RUN_OPTION,
             {"json", OPTION_SWITCH, NULL, "print a JSON array", NULL},
             {0},
@@ -130,6 +143,7 @@ const struct command cmd_gc = {
              "had for a day",
              NULL},
             BACKEND_OPTION,
+            NAMESPACE_OPTION,
             {"run", OPTION_TEXT, "NAME", "only sandboxes of this run, and no images", NULL},
             {"json", OPTION_SWITCH, NULL, "print JSON", NULL},
             {0},

@@ -18,12 +18,18 @@
 
 #define BACKEND_OPTION                                                                             \
     { "backend", OPTION_WORD, "NAME", "of this backend (default: local)", sandbox_backend_names }
+#define NAMESPACE_OPTION                                                                           \
+    {                                                                                              \
+        "namespace", OPTION_TEXT, "NAME",                                                          \
+            "of this account or organization (hf; default: the token's own)", NULL                 \
+    }
 
 static int find(const struct args *a, const char *name, const struct sandbox_backend **backend,
                 json_t **out, struct err *err) {
     const char *word = args_text(a, "backend");
+    struct sandbox_scope scope = {.namespace = args_text(a, "namespace")};
     *backend = word ? sandbox_backend_find(word) : &sandbox_local;
-    return sandbox_find(*backend, name, out, err);
+    return sandbox_find(*backend, &scope, name, out, err);
 }
 
 static const char *id_of(const json_t *box) {
@@ -161,6 +167,7 @@ const struct command cmd_sandbox_exec = {
             {"timeout-s", OPTION_NUMBER, "SECONDS", "kill the command after this (default: 60)",
              NULL},
             BACKEND_OPTION,
+            NAMESPACE_OPTION,
             {"json", OPTION_SWITCH, NULL, "print one object, at the end", NULL},
             {0},
         },
@@ -179,6 +186,7 @@ const struct command cmd_sandbox_kill = {
     .options =
         (const struct option[]){
             BACKEND_OPTION,
+            NAMESPACE_OPTION,
             {"json", OPTION_SWITCH, NULL, "print a JSON array", NULL},
             {0},
         },

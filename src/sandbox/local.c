@@ -301,15 +301,26 @@ static int local_check_create(const struct sandbox_spec *spec, struct err *err) 
     return r;
 }
 
-static int local_list(const char *run, json_t **out, struct err *err) {
+static int take_scope(const struct sandbox_scope *scope, const char **run, struct err *err) {
+    struct sandbox_machine machine = {.namespace = scope ? scope->namespace : NULL};
+    *run = scope ? scope->run : NULL;
+    return sandbox_machine_check_none(&machine, "local", err);
+}
+
+static int local_list(const struct sandbox_scope *scope, json_t **out, struct err *err) {
     AUTO_FREE char *state = NULL;
-    int r = state_dir(&state, err);
+    const char *run = NULL;
+    int r = take_scope(scope, &run, err);
+    r = r < 0 ? r : state_dir(&state, err);
     return r < 0 ? r : box_list(state, run, out, err);
 }
 
-static int local_sweep(const char *run, bool dry_run, unsigned *removed, struct err *err) {
+static int local_sweep(const struct sandbox_scope *scope, bool dry_run, unsigned *removed,
+                       struct err *err) {
     AUTO_FREE char *state = NULL;
-    int r = state_dir(&state, err);
+    const char *run = NULL;
+    int r = take_scope(scope, &run, err);
+    r = r < 0 ? r : state_dir(&state, err);
     return r < 0 ? r : box_sweep(state, run, dry_run, removed, err);
 }
 
@@ -322,6 +333,7 @@ static int local_sweep_images(double unused_s, bool dry_run, unsigned *removed, 
 
 const struct sandbox_backend sandbox_local = {
     .name = "local",
+    .home = LOCAL_HOME_DEFAULT,
     .has_model_socket = true,
     .check = local_check,
     .check_create = local_check_create,

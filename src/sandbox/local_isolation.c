@@ -55,12 +55,13 @@ static json_t *disk_text(const struct local *l, unsigned holds) {
 json_t *local_isolation(const struct sandbox *s) {
     const struct local *l = (const struct local *)s;
     unsigned holds = atomic_load(&l->holds);
-    json_t *o = json_pack("{s:s, s:o, s:o, s:o, s:s}", "network", ENFORCED, "processes",
+    json_t *o = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s}", "network", ENFORCED, "processes",
                           processes_text(l, holds), "memory", memory_text(l, holds), "disk",
                           disk_text(l, holds), "user",
                           l->box.user.lock_fd >= 0
                               ? ENFORCED
-                              : "shared: not started by root, so all sandboxes have your own uid");
+                              : "shared: not started by root, so all sandboxes have your own uid",
+                          "reward", ENFORCED ": in a second sandbox over the same home");
     if (o && l->image.name &&
         json_object_set_new(o, "rootfs", json_text(sv_from(l->image.name))) < 0) {
         json_decref(o);

@@ -33,7 +33,8 @@ uid_t local_likely_uid(void) {
 
 int local_check_spec(const struct sandbox_spec *spec, const char *home, uid_t uid,
                      struct err *err) {
-    int r = inside_check("home", home, err);
+    int r = sandbox_machine_check_none(&spec->machine, "local", err);
+    r = r < 0 ? r : inside_check("home", home, err);
     for (size_t i = 0; r == 0 && i < spec->n_mounts; i++) {
         r = check_mount(&spec->mounts[i], home, uid, err);
     }

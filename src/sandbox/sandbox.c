@@ -129,13 +129,13 @@ static bool is_called(const json_t *box, const char *name) {
                  : strcmp(rollout, name) == 0;
 }
 
-int sandbox_find(const struct sandbox_backend *backend, const char *name, json_t **out,
-                 struct err *err) {
+int sandbox_find(const struct sandbox_backend *backend, const struct sandbox_scope *scope,
+                 const char *name, json_t **out, struct err *err) {
     AUTO_JSON json_t *all = NULL;
     json_t *found = NULL;
     json_t *box = NULL;
     size_t i = 0;
-    int r = backend->list(NULL, &all, err);
+    int r = backend->list(scope, &all, err);
     if (r < 0) {
         return r;
     }

@@ -49,18 +49,33 @@ struct sandbox_mount {
     const char *path;
 };
 
+/* What is asked of a provider of machines elsewhere; zero: the backend's own. A backend refuses
+ * what it does not take. All borrowed. */
+struct sandbox_machine {
+    const char *image;     /* As for docker pull, or a Space's address. */
+    const char *flavor;    /* The provider's word for its size. */
+    const char *namespace; /* Whose account it runs under; NULL: the token's owner. */
+    const char *user;      /* Of commands: "root" or "agent", who has no way back to root. */
+    const json_t *env;     /* {NAME: value} of all that runs inside; the provider shows it. */
+    const json_t *secrets; /* The same, not shown. */
+    const json_t *volumes; /* [{type, source, mount_path ...}] or their texts. */
+    double start_s;        /* For the machine to come up. */
+    bool forward_token;    /* The provider's token is a secret inside. */
+};
+
 struct sandbox_spec {
     const char *owner; /* Labels; each [a-z0-9][a-z0-9-]{0,62}. */
     const char *run;
     const char *rollout;
     double lifetime_s; /* The provider ends it after this, whatever happens to us. */
-    const char *home;  /* NULL: "/home/user". */
+    const char *home;  /* NULL: the backend's. */
     enum sandbox_network network;
     struct sandbox_limits limits;
     const struct sandbox_mount *mounts;
     size_t n_mounts;
     const char *rootfs; /* The system inside, in place of the host's: a root folder or an OCI image
                            layout. A restart keeps what create was given. NULL: the host's. */
+    struct sandbox_machine machine;
     bool strict; /* Refuse (ERR_UNSUPPORTED) what can't be enforced, in place of reporting it. */
 };
 
@@ -96,19 +111,30 @@ struct sandbox_output {
 
 void sandbox_output_deinit(struct sandbox_output *o);
 
+/* Whose sandboxes are meant; zero: all. */
+struct sandbox_scope {
+    const char *run;
+    const char *namespace; /* As in struct sandbox_machine. */
+};
+
 /* What a backend is. `check` says whether it works on this machine: ERR_ENVIRONMENT with remedy. */
 struct sandbox_backend {
     const char *name;
+    const char *home;      /* Where it is unless a specification says otherwise. */
     bool has_model_socket; /* Its sandboxes' model port is a unix socket of this machine. */
     int (*check)(struct err *err);
+    /* Whether nothing of what ran before a restart can act on what runs after it, but by the home.
+     * NULL: nothing can. */
+    bool (*restart_is_clean)(const struct sandbox_machine *m);
     /* What can be said of a specification before anything is made; NULL: nothing. */
     int (*check_create)(const struct sandbox_spec *spec, struct err *err);
     int (*create)(const struct sandbox_spec *spec, deadline_ms until, const struct cancel *cancel,
                   struct sandbox **out, struct err *err);
-    /* Gives an array of {id, owner, run, rollout, created, alive}; NULL labels match all. */
-    int (*list)(const char *run, json_t **out, struct err *err);
+    /* Gives an array of {id, owner, run, rollout, created, alive}; a NULL scope is all. */
+    int (*list)(const struct sandbox_scope *scope, json_t **out, struct err *err);
     /* Removes what dead owners left, nothing of a live one; adds to *removed. */
-    int (*sweep)(const char *run, bool dry_run, unsigned *removed, struct err *err);
+    int (*sweep)(const struct sandbox_scope *scope, bool dry_run, unsigned *removed,
+                 struct err *err);
     /* Removes what is kept for the next sandboxes and no sandbox has had for so long; NULL: nothing
      * is. Adds to *removed. */
     int (*sweep_images)(double unused_s, bool dry_run, unsigned *removed, struct err *err);
@@ -128,8 +154,8 @@ extern const char *const sandbox_backend_names[]; /* NULL-ended. */
 /* Finds a sandbox of any process by its id, by the beginning of one, or as <rollout> or
  * <run>/<rollout> (then one that is alive). Gives an entry of `list`. ERR_NOT_FOUND; ERR_INPUT when
  * more than one fits. The caller owns it. */
-int sandbox_find(const struct sandbox_backend *backend, const char *name, json_t **out,
-                 struct err *err) CHECK_RESULT;
+int sandbox_find(const struct sandbox_backend *backend, const struct sandbox_scope *scope,
+                 const char *name, json_t **out, struct err *err) CHECK_RESULT;
 
 /* Runs a command beside what runs there, as the agent's user and within its limits. It ends with
  * everything else when its owner stops the agent. ERR_LOST: nothing is alive there. */
@@ -211,6 +237,11 @@ const json_t *sandbox_image_env(const struct sandbox *s);
  * then ends with ERR_LOST. sandbox_free kills too, if that was not done; it accepts NULL. */
 int sandbox_kill(struct sandbox *s, struct err *err);
 void sandbox_free(struct sandbox *s);
+
+/* For backends: ERR_INPUT naming the first of its fields that is set but for `user`; "root" there
+ * is refused too. */
+int sandbox_machine_check_none(const struct sandbox_machine *m, const char *backend,
+                               struct err *err) CHECK_RESULT;
 
 /* For backends: what stands behind a sandbox. */
 struct sandbox_ops {

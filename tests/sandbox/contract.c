@@ -4,6 +4,7 @@
 #include "base/mem.h"
 
 const struct sandbox_backend *contract_backend;
+struct sandbox_machine contract_machine;
 
 static struct sandbox *shared;
 static struct sandbox_output said; /* What contract_says gave last. */
@@ -20,6 +21,7 @@ struct sandbox *contract_make(const struct sandbox_spec *spec) {
     standard.run = standard.run ? standard.run : CONTRACT_RUN;
     standard.rollout = standard.rollout ? standard.rollout : "case";
     standard.lifetime_s = 600;
+    standard.machine = contract_machine;
     assert_ok(
         sandbox_create(contract_backend, &standard, deadline_in_s(PATIENCE_S), NULL, &s, &err),
         &err);

@@ -24,6 +24,7 @@ int contract_run_cases(const struct sandbox_backend *backend, const struct CMUni
 #define PATIENCE_S 60           /* For what takes milliseconds, on a machine under load. */
 
 extern const struct sandbox_backend *contract_backend;
+extern struct sandbox_machine contract_machine; /* Of all sandboxes made here. */
 
 /* A sandbox for cases that leave it as they found it, or nearly. */
 struct sandbox *contract_shared(void);

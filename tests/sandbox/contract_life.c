@@ -18,7 +18,7 @@ static void restart(struct sandbox *s, const struct sandbox_spec *spec) {
 static size_t listed(const char *run, bool only_alive) {
     struct err err = {0};
     AUTO_JSON json_t *list = NULL;
-    assert_ok(contract_backend->list(run, &list, &err), &err);
+    assert_ok(contract_backend->list(&(struct sandbox_scope){.run = run}, &list, &err), &err);
     size_t n = 0;
     for (size_t i = 0; i < json_array_size(list); i++) {
         n += !only_alive || json_is_true(json_object_get(json_array_get(list, i), "alive"));
@@ -256,14 +256,16 @@ static void a_live_sandbox_is_listed_and_no_sweep_touches_it(void **state) {
     spec.run = "listed";
     struct sandbox *s = contract_make(&spec);
     AUTO_JSON json_t *list = NULL;
-    assert_ok(contract_backend->list("listed", &list, &err), &err);
+    assert_ok(contract_backend->list(&(struct sandbox_scope){.run = "listed"}, &list, &err), &err);
     assert_int_equal(json_array_size(list), 1);
     const json_t *entry = json_array_get(list, 0);
     assert_string_equal(json_string_value(json_object_get(entry, "id")), sandbox_id(s));
     assert_string_equal(json_string_value(json_object_get(entry, "run")), "listed");
     assert_true(json_is_true(json_object_get(entry, "alive")));
     assert_true(json_number_value(json_object_get(entry, "created")) > 1e9);
-    assert_ok(contract_backend->sweep("listed", false, &removed, &err), &err);
+    assert_ok(
+        contract_backend->sweep(&(struct sandbox_scope){.run = "listed"}, false, &removed, &err),
+        &err);
     assert_int_equal(removed, 0);
     assert_string_equal(contract_says(s, "echo here"), "here\n");
     contract_end(s);

@@ -55,7 +55,8 @@ static void await_named(const char *word, int n) {
 static unsigned sweep(const char *run, bool dry_run) {
     struct err err = {0};
     unsigned removed = 0;
-    assert_ok(sandbox_local.sweep(run, dry_run, &removed, &err), &err);
+    assert_ok(sandbox_local.sweep(&(struct sandbox_scope){.run = run}, dry_run, &removed, &err),
+              &err);
     return removed;
 }
 
@@ -63,7 +64,7 @@ static uid_t uid_of_dead(void) {
     struct err err = {0};
     AUTO_JSON json_t *list = NULL;
     AUTO_JSON json_t *record = NULL;
-    assert_ok(sandbox_local.list("dead", &list, &err), &err);
+    assert_ok(sandbox_local.list(&(struct sandbox_scope){.run = "dead"}, &list, &err), &err);
     assert_int_equal(json_array_size(list), 1);
     const json_t *entry = json_array_get(list, 0);
     assert_true(json_is_false(json_object_get(entry, "alive")));
@@ -157,7 +158,7 @@ static void no_group_and_no_device_of_a_dead_owner_is_left(void **state) {
 static json_t *dead_ones(void) {
     struct err err = {0};
     json_t *list = NULL;
-    assert_ok(sandbox_local.list("dead", &list, &err), &err);
+    assert_ok(sandbox_local.list(&(struct sandbox_scope){.run = "dead"}, &list, &err), &err);
     return list;
 }
 

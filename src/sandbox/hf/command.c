@@ -66,6 +66,7 @@ static void add_command(struct protocol_out *o, const struct hf *s, const struct
     add_words(o, PROTOCOL_ENV, what->env);
     protocol_add_u64(o, PROTOCOL_CLEAN, what->clean);
     protocol_add_u64(o, PROTOCOL_TIMEOUT_MS, (uint64_t)(timeout_s * 1000));
+    protocol_add_u64(o, PROTOCOL_USER, s->user);
     add_path(o, PROTOCOL_CWD, hf_path(s, what->cwd ? what->cwd : "."));
 }
 
@@ -356,6 +357,10 @@ static int collect(const struct hf_command *c, const struct sandbox_exec *what,
     int r = read_output_surely(c, "out", max, &out->out, &out->out_total, err);
     r = r < 0 ? r : read_output_surely(c, "err", max, &out->err, &out->err_total, err);
     out->truncated = out->out_total > out->out.len || out->err_total > out->err.len;
+    if (r == 0 && what->tell) {
+        what->tell(what->tell_arg, 1, buf_sv(&out->out));
+        what->tell(what->tell_arg, 2, buf_sv(&out->err));
+    }
     return r < 0 ? hf_explain(c->sandbox, r, err) : 0;
 }
 

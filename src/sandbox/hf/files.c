@@ -20,7 +20,8 @@ char *hf_path(const struct hf *s, const char *path) {
     return strcmp(path, ".") == 0 ? mem_strdup(s->home) : mem_printf("%s/%s", s->home, path);
 }
 
-/* Beside, by upload, and then in its place by the guest: whole or not at all. */
+/* Beside, by upload, and then in its place by the guest: whole or not at all, as the user and with
+ * what that user may. */
 int hf_write_file(struct sandbox *b, const char *path, struct sv content, unsigned mode,
                   struct err *err) {
     struct hf *s = (struct hf *)b;
@@ -28,6 +29,7 @@ int hf_write_file(struct sandbox *b, const char *path, struct sv content, unsign
     AUTO_FREE char *to = hf_path(s, path);
     deadline_ms until = deadline_in_s(CALL_S);
     char octal[16];
+    char user[16];
     if (!from || !to) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
@@ -36,7 +38,9 @@ int hf_write_file(struct sandbox *b, const char *path, struct sv content, unsign
         return hf_explain(s, r, err);
     }
     (void)snprintf(octal, sizeof octal, "%o", mode & 07777);
-    const char *const argv[] = {s->guest, "put", "--from", from, "--to", to, "--mode", octal, NULL};
+    (void)snprintf(user, sizeof user, "%u", s->user);
+    const char *const argv[] = {s->guest, "put", "--from", from, "--to", to,
+                                "--mode", octal, "--user", user, NULL};
     AUTO_BUF struct buf said = {0};
     int code = 0;
     r = hf_server_exec(&s->server, argv, until, NULL, &code, &said, err);

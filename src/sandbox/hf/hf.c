@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sandbox/hf/hf.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,9 +100,9 @@ static int await_ready(struct hf *s, deadline_ms until, const struct cancel *can
     }
 }
 
-static int run_shell(struct hf *s, const char *text, const char *arg, deadline_ms until,
-                     const struct cancel *cancel, struct err *err) {
-    const char *const argv[] = {"/bin/sh", "-c", text, arg, NULL};
+static int run_shell(struct hf *s, const char *text, const char *arg, const char *arg2,
+                     deadline_ms until, const struct cancel *cancel, struct err *err) {
+    const char *const argv[] = {"/bin/sh", "-c", text, arg, arg2, NULL};
     AUTO_BUF struct buf said = {0};
     int code = 0;
     int r = hf_server_exec(&s->server, argv, until, cancel, &code, &said, err);
@@ -110,32 +111,53 @@ static int run_shell(struct hf *s, const char *text, const char *arg, deadline_m
                                         buf_cstr(&said));
 }
 
+/* The home, and for a user that is not root a name, which programs ask for. $1 is the uid. */
+static const char make_home[] =
+    "set -e; mkdir -p \"$0\"; [ \"$1\" != 0 ] || exit 0\n"
+    "chown -R -h \"$1:$1\" \"$0\"\n"
+    "grep -q \"^[^:]*:[^:]*:$1:\" /etc/passwd || "
+    "echo \"agent:x:$1:$1::$0:/bin/bash\" >>/etc/passwd\n"
+    "grep -q \"^[^:]*:[^:]*:$1:\" /etc/group || echo \"agent:x:$1:\" >>/etc/group\n";
+
 static int furnish(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
                    const struct cancel *cancel, struct err *err) {
     int r = hf_place_guest(s, until, cancel, err);
-    if (r == 0) {
-        r = run_shell(s, "mkdir -p \"$0\"", s->home, until, cancel, err);
-    }
     return r < 0 ? r : hf_mounts_place(s, spec, until, cancel, err);
+}
+
+/* Only once: later the home may hold links of the agent's to what is not its own. */
+static int furnish_first(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
+                         const struct cancel *cancel, struct err *err) {
+    char user[16];
+    (void)snprintf(user, sizeof user, "%u", s->user);
+    int r = run_shell(s, make_home, s->home, user, until, cancel, err);
+    return r < 0 ? r : furnish(s, spec, until, cancel, err);
 }
 
 static int create_job(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
                       const struct cancel *cancel, struct err *err) {
     char nonce[33];
     rand_hex(nonce, 16);
-    AUTO_JSON json_t *wanted = hf_spec(s->hub, spec, nonce);
+    AUTO_JSON json_t *wanted = hf_spec(s->hub, spec, s->home, nonce);
     AUTO_JSON json_t *job = NULL;
     int r = wanted ? hf_hub_create(s->hub, wanted, until, cancel, &job, err)
                    : err_set(err, ERR_NOMEM, "out of memory");
-    return r < 0 ? r : hf_take_job(s, job, nonce, err);
+    r = r < 0 ? r : hf_take_job(s, job, nonce, err);
+    if (r < 0 || !spec->machine.namespace) {
+        return r;
+    }
+    s->id = mem_printf("%s/%s", spec->machine.namespace, s->job);
+    s->base.id = s->id ? s->id : s->base.id;
+    return s->id ? 0 : err_set(err, ERR_NOMEM, "out of memory");
 }
 
 static const char *home_of(const struct sandbox_spec *spec) {
     return spec->home ? spec->home : HF_HOME_DEFAULT;
 }
 
-static int prepare(struct hf *s, const char *home, struct err *err) {
+static int prepare(struct hf *s, const char *home, bool is_root, struct err *err) {
     char word[17];
+    s->user = is_root ? 0 : HF_AGENT_UID;
     rand_hex(word, 8);
     pthread_mutex_init(&s->lifecycle, NULL);
     s->home = mem_strdup(home);
@@ -149,16 +171,21 @@ static int prepare(struct hf *s, const char *home, struct err *err) {
     return cancel_new(&s->torn_down, err);
 }
 
+static bool asks_for_limits(const struct sandbox_spec *spec) {
+    const struct sandbox_limits *l = &spec->limits;
+    return l->memory_mb > 0 || l->processes > 0 || l->disk_mb > 0;
+}
+
 static const struct sandbox_ops ops;
 static int check_create(const struct sandbox_spec *spec, struct err *err);
 
-int hf_new(const char *home, struct hf **out, struct err *err) {
+int hf_new(const char *home, bool is_root, struct hf **out, struct err *err) {
     struct hf *s = calloc(1, sizeof *s);
     if (!s) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     s->base.ops = &ops;
-    int r = prepare(s, home, err);
+    int r = prepare(s, home, is_root, err);
     if (r < 0) {
         hf_forget(s);
         return r;
@@ -169,16 +196,19 @@ int hf_new(const char *home, struct hf **out, struct err *err) {
 
 static int create(const struct sandbox_spec *spec, deadline_ms until, const struct cancel *cancel,
                   struct sandbox **out, struct err *err) {
+    const struct sandbox_machine *m = &spec->machine;
     struct hf *s = NULL;
     int r = check_create(spec, err);
-    r = r < 0 ? r : hf_new(home_of(spec), &s, err);
+    r = r < 0 ? r : hf_new(home_of(spec), hf_machine_is_root(m), &s, err);
     if (r < 0) {
         return r;
     }
-    r = hf_hub_of(NULL, NULL, until, cancel, &s->hub, err);
+    s->limits_asked = asks_for_limits(spec);
+    double start_s = m->start_s > 0 ? m->start_s : HF_START_S_DEFAULT;
+    r = hf_hub_of(NULL, m->namespace, until, cancel, &s->hub, err);
     r = r < 0 ? r : create_job(s, spec, until, cancel, err);
-    r = r < 0 ? r : await_ready(s, until, cancel, err);
-    r = r < 0 ? r : furnish(s, spec, until, cancel, err);
+    r = r < 0 ? r : await_ready(s, deadline_min(until, deadline_in_s(start_s)), cancel, err);
+    r = r < 0 ? r : furnish_first(s, spec, until, cancel, err);
     if (r < 0) {
         sandbox_free(&s->base); /* Its job is cancelled; the first error stands. */
         return r;
@@ -189,26 +219,37 @@ static int create(const struct sandbox_spec *spec, deadline_ms until, const stru
 
 /* --- kill --- */
 
-/* By a fresh copy: the agent may have replaced the first. */
+/* By a fresh copy: a root agent may have replaced the first. Root's takes with it who keeps the
+ * records of commands; another user's leaves them. */
+static int clear(struct hf *s, deadline_ms until, struct err *err) {
+    AUTO_FREE char *copy = mem_printf("%s/clear-%u", s->dir, atomic_fetch_add(&s->next, 1));
+    char user[16];
+    (void)snprintf(user, sizeof user, "%u", s->user);
+    const char *const argv[] = {copy, "clear", "--user", user, NULL};
+    AUTO_BUF struct buf said = {0};
+    int code = 0;
+    int r =
+        copy ? hf_put_guest(s, copy, until, NULL, err) : err_set(err, ERR_NOMEM, "out of memory");
+    r = r < 0 ? r : hf_server_exec(&s->server, argv, until, NULL, &code, &said, err);
+    atomic_fetch_add(&s->clears, s->user == 0);
+    return r < 0 || code == 0
+               ? r
+               : err_set(err, ERR_TIMEOUT, "processes in the sandbox would not end: %s",
+                         buf_cstr(&said));
+}
+
 static int kill_all(struct sandbox *b, deadline_ms until, struct err *err) {
     struct hf *s = (struct hf *)b;
     int r = ERR_INTERNAL;
     for (int i = 0; i < CLEAR_ATTEMPTS && r < 0; i++) {
-        AUTO_FREE char *copy = mem_printf("%s/clear-%u", s->dir, atomic_fetch_add(&s->next, 1));
-        const char *const argv[] = {copy, "clear", NULL};
-        AUTO_BUF struct buf said = {0};
-        int code = 0;
-        r = copy ? hf_put_guest(s, copy, until, NULL, err)
-                 : err_set(err, ERR_NOMEM, "out of memory");
-        r = r < 0 ? r : hf_server_exec(&s->server, argv, until, NULL, &code, &said, err);
-        atomic_fetch_add(&s->clears, 1);
-        if (r == 0 && code != 0) {
-            r = err_set(err, ERR_TIMEOUT, "processes in the sandbox would not end: %s",
-                        buf_cstr(&said));
-        }
+        r = clear(s, until, err);
     }
     return r < 0 ? hf_explain(s, r, err) : 0;
 }
+
+/* Where any user may leave something. */
+static const char empty_shared[] = "rm -rf /tmp/* /tmp/.[!.]* /tmp/..?* /dev/shm/* /dev/shm/.[!.]* "
+                                   "/var/tmp/* /var/tmp/.[!.]*";
 
 static int restart(struct sandbox *b, const struct sandbox_spec *spec, deadline_ms until,
                    const struct cancel *cancel, struct err *err) {
@@ -216,7 +257,7 @@ static int restart(struct sandbox *b, const struct sandbox_spec *spec, deadline_
     pthread_mutex_lock(&s->lifecycle);
     atomic_fetch_add(&s->lives, 1);
     int r = kill_all(b, until, err);
-    r = r < 0 ? r : run_shell(s, "rm -rf /tmp/* /tmp/.[!.]* /dev/shm/*", "", until, cancel, err);
+    r = r < 0 ? r : run_shell(s, empty_shared, "", "", until, cancel, err);
     r = r < 0 ? r : furnish(s, spec, until, cancel, err);
     pthread_mutex_unlock(&s->lifecycle);
     return r;
@@ -241,6 +282,7 @@ void hf_forget(struct hf *s) {
     cancel_free(s->torn_down);
     pthread_mutex_destroy(&s->lifecycle);
     free(s->job);
+    free(s->id);
     free(s->home);
     free(s->dir);
     free(s->guest);
@@ -257,13 +299,33 @@ static void free_sandbox(struct sandbox *b) {
 
 /* --- what holds --- */
 
+#define BY_FLAVOR(s)                                                                               \
+    ((s)->limits_asked ? "not_enforced: the flavor's own limit holds, not the task's"              \
+                       : "enforced: by the flavor")
+
 static json_t *isolation(const struct sandbox *b) {
-    (void)b;
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "network",
-                     "not_enforced: a sandbox of the Hub has the whole network", "memory",
-                     "enforced: by the flavor", "disk", "enforced: by the flavor", "processes",
-                     "not_enforced: the flavor sets none", "user", "shared: commands run as root",
-                     "kill_all", "enforced: by a fresh program");
+    const struct hf *s = (const struct hf *)b;
+    bool is_root = s->user == 0;
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "network",
+        "not_enforced: a sandbox of the Hub has the whole network", "memory", BY_FLAVOR(s), "disk",
+        BY_FLAVOR(s), "processes", "not_enforced: the flavor sets none", "user",
+        is_root ? "shared: commands run as root" : "enforced: no way back to root", "kill_all",
+        is_root ? "enforced: all but the server inside, by a fresh program"
+                : "enforced: all of the user's, by root",
+        "provider_token",
+        is_root ? "exposed: root can read what is sent to the server inside (use a token of "
+                  "small scope)"
+                : "enforced: only root could read it",
+        "reward",
+        is_root ? "not_enforced: a root agent may have replaced what grades it (use verify_in "
+                  "fresh, or agent_user agent)"
+                : "enforced: the system inside is out of the agent's reach");
+}
+
+/* A restart goes on in the same machine. */
+static bool restart_is_clean(const struct sandbox_machine *m) {
+    return !hf_machine_is_root(m);
 }
 
 /* The flavor's limits end the whole job; nothing tells of one that was nearly hit. */
@@ -300,7 +362,8 @@ static const struct sandbox_ops ops = {
 };
 
 static int check_create(const struct sandbox_spec *spec, struct err *err) {
-    int r = inside_check("home", home_of(spec), err);
+    int r = hf_machine_check(&spec->machine, err);
+    r = r < 0 ? r : inside_check("home", home_of(spec), err);
     for (size_t i = 0; r == 0 && i < spec->n_mounts; i++) {
         r = inside_check("mount", spec->mounts[i].path, err);
     }
@@ -312,6 +375,11 @@ static int check_create(const struct sandbox_spec *spec, struct err *err) {
                        "a sandbox of the Hub always has the whole network (ask for network "
                        "'full', or run without --strict)");
     }
+    if (r == 0 && spec->strict && asks_for_limits(spec)) {
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a sandbox of the Hub has its flavor's limits, and none of a task (choose a "
+                       "flavor, or run without --strict)");
+    }
     return r;
 }
 
@@ -322,6 +390,8 @@ static int check(struct err *err) {
 
 const struct sandbox_backend sandbox_hf = {
     .name = "hf",
+    .home = HF_HOME_DEFAULT,
+    .restart_is_clean = restart_is_clean,
     .check = check,
     .check_create = check_create,
     .create = create,

@@ -15,6 +15,7 @@
 #define HF_IMAGE_DEFAULT "python:3.12"
 #define HF_FLAVOR_DEFAULT "cpu-basic"
 #define HF_START_S_DEFAULT 120.0 /* As the official client: pulling an image takes a minute. */
+#define HF_AGENT_UID 1000        /* The first person's on most systems: tools take it for one. */
 
 #define HF_POLL_FIRST_MS 20
 #define HF_POLL_MAX_MS 1000
@@ -24,11 +25,14 @@ struct hf {
     struct sandbox base;
     struct hf_hub *hub;
     char *job; /* NULL before create has an answer. */
+    char *id;  /* With the namespace before it, if that was asked for; NULL: the job's. */
     int64_t since_ms;
     struct hf_server server;
     char *dir;   /* Of ours inside: the guest, and a folder for each command. */
     char *guest; /* Its path inside. */
     char *home;
+    uint32_t user;     /* Of commands; 0: root. */
+    bool limits_asked; /* For which the flavor's hold. */
     atomic_uint next;
     atomic_uint clears; /* Counts kill_all: it ends also who keeps the records. */
     atomic_uint lives;  /* Counts restarts: a job of an earlier life is lost. */
@@ -88,11 +92,24 @@ int hf_mounts_place(struct hf *s, const struct sandbox_spec *spec, deadline_ms u
                     const struct cancel *cancel, struct err *err) CHECK_RESULT;
 void hf_mounts_forget(struct hf *s);
 
-/* The job to create, owned by the caller; and the labels that say whose it is. */
-json_t *hf_spec(const struct hf_hub *h, const struct sandbox_spec *spec, const char *nonce);
+/* The job to create, owned by the caller, with labels that say whose it is; NULL: no memory. What
+ * the specification asks for was checked. */
+json_t *hf_spec(const struct hf_hub *h, const struct sandbox_spec *spec, const char *home,
+                const char *nonce);
+int hf_machine_check(const struct sandbox_machine *m, struct err *err) CHECK_RESULT;
+bool hf_machine_is_root(const struct sandbox_machine *m);
+/* Adds volumes in the Hub's spelling. ERR_INPUT. */
+int hf_volumes_add(const json_t *volumes, json_t *list, struct err *err) CHECK_RESULT;
+const char *hf_space_of(const char *image); /* "owner/name"; NULL: it is no Space's address. */
+
+/* What another process needs to know of a sandbox, beside the labels that `list` shows. */
+#define HF_LABEL_USER "snaffle-user"
+#define HF_HOME_VARIABLE                                                                           \
+    "SNAFFLE_HOME" /* A path is no label: the Hub shows the environment too.                       \
+                    */
 
 /* One without a job, and its end: the job, if it has one by then, goes on. */
-int hf_new(const char *home, struct hf **out, struct err *err) CHECK_RESULT;
+int hf_new(const char *home, bool is_root, struct hf **out, struct err *err) CHECK_RESULT;
 void hf_forget(struct hf *s);
 /* Makes it the sandbox of that job, which was created with the nonce. */
 int hf_take_job(struct hf *s, const json_t *job, const char *nonce, struct err *err) CHECK_RESULT;
@@ -100,7 +117,7 @@ int hf_take_job(struct hf *s, const json_t *job, const char *nonce, struct err *
 int hf_exec_in(const char *id, const struct sandbox_exec *what, struct sandbox_output *out,
                struct err *err);
 int hf_kill_in(const char *id, bool *was_alive, struct err *err);
-int hf_list(const char *run, json_t **out, struct err *err);
-int hf_sweep(const char *run, bool dry_run, unsigned *removed, struct err *err);
+int hf_list(const struct sandbox_scope *scope, json_t **out, struct err *err);
+int hf_sweep(const struct sandbox_scope *scope, bool dry_run, unsigned *removed, struct err *err);
 
 #endif

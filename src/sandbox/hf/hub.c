@@ -462,14 +462,34 @@ static void put_log(struct hf_hub *h, const char *id, struct buf *out) {
     http_answer_deinit(&answer);
 }
 
+int hf_hub_job(struct hf_hub *h, const char *id, deadline_ms until, const struct cancel *cancel,
+               json_t **out, struct err *err) {
+    AUTO_FREE char *url = job_url(h, id, "");
+    return url ? call_json(h, "look at a job", &(struct http_call){.url = url}, cancel, until, out,
+                           err)
+               : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+static const char *stage_of(const json_t *job) {
+    const char *stage = json_string_value(json_object_get(json_object_get(job, "status"), "stage"));
+    return stage ? stage : "";
+}
+
+bool hf_hub_job_is_over(const json_t *job) {
+    static const char *const ends[] = {"COMPLETED", "CANCELED", "ERROR", "DELETED"};
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        if (strcmp(stage_of(job), ends[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A job that the list lacks: over, or not listed yet. */
 static int inspect(struct hf_hub *h, const char *id, deadline_ms until, const struct cancel *cancel,
                    enum hf_stage *out, struct buf *why, struct err *err) {
     AUTO_JSON json_t *job = NULL;
-    AUTO_FREE char *url = job_url(h, id, "");
-    int r = url ? call_json(h, "look at a job", &(struct http_call){.url = url}, cancel, until,
-                            &job, err)
-                : err_set(err, ERR_NOMEM, "out of memory");
+    int r = hf_hub_job(h, id, until, cancel, &job, err);
     if (r == ERR_NOT_FOUND) {
         *out = HF_OVER;
         return buf_adds(why, "the Hub knows no such job");
@@ -477,18 +497,13 @@ static int inspect(struct hf_hub *h, const char *id, deadline_ms until, const st
     if (r < 0) {
         return r;
     }
-    const json_t *status = json_object_get(job, "status");
-    const char *stage = json_string_value(json_object_get(status, "stage"));
-    const char *message = json_string_value(json_object_get(status, "message"));
-    if (stage && strcmp(stage, "RUNNING") == 0) {
-        *out = HF_RUNNING;
-        return 0;
-    }
-    bool over = stage && (strcmp(stage, "COMPLETED") == 0 || strcmp(stage, "CANCELED") == 0 ||
-                          strcmp(stage, "ERROR") == 0 || strcmp(stage, "DELETED") == 0);
-    *out = over ? HF_OVER : HF_WAITING;
-    if (over) {
-        r = buf_addf(why, "the job is %s%s%s", stage, message ? ": " : "", message ? message : "");
+    const char *message =
+        json_string_value(json_object_get(json_object_get(job, "status"), "message"));
+    *out = strcmp(stage_of(job), "RUNNING") == 0 ? HF_RUNNING : HF_WAITING;
+    if (hf_hub_job_is_over(job)) {
+        *out = HF_OVER;
+        r = buf_addf(why, "the job is %s%s%s", stage_of(job), message ? ": " : "",
+                     message ? message : "");
         put_log(h, id, why);
     }
     return r;

@@ -34,6 +34,11 @@ int hf_hub_create(struct hf_hub *h, const json_t *spec, deadline_ms until,
 /* A job that is over or unknown counts as cancelled. Tries three times. */
 int hf_hub_cancel(struct hf_hub *h, const char *id, struct err *err) CHECK_RESULT;
 
+/* Gives the job's object, owned by the caller. ERR_NOT_FOUND. */
+int hf_hub_job(struct hf_hub *h, const char *id, deadline_ms until, const struct cancel *cancel,
+               json_t **out, struct err *err) CHECK_RESULT;
+bool hf_hub_job_is_over(const json_t *job);
+
 /* Gives the array of jobs that are not over and have all labels of `labels`, an object of strings.
  */
 int hf_hub_list(struct hf_hub *h, const json_t *labels, deadline_ms until,

@@ -271,4 +271,4 @@ static int fake_create(const struct sandbox_spec *spec, deadline_ms until,
 }
 
 const struct sandbox_backend fake_backend = {
-    .name = "fake", .has_model_socket = true, .create = fake_create};
+    .name = "fake", .home = "/home/user", .has_model_socket = true, .create = fake_create};
