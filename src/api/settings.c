@@ -61,8 +61,11 @@ static int make_config(struct settings *s, const snaffle_options *o, struct err 
         }
     }
     const struct agent *agent = agent_find(first(o->agent, "opencode"));
+    const struct sandbox_backend *backend = sandbox_backend_find(first(o->backend, "local"));
+    const struct config_defaults defaults = {agent ? agent->default_version : NULL,
+                                             backend ? backend->home : NULL};
     int r = config_build(&(struct config_layer){.object = layer, .where = "config_json"}, 1,
-                         agent ? agent->default_version : NULL, &s->config, err);
+                         &defaults, &s->config, err);
     return r < 0 ? r : make_endpoint(s, o, layer, err);
 }
 
@@ -106,6 +109,7 @@ int settings_make(struct settings *s, const snaffle_options *o, struct err *err)
         .agent = o->agent,
         .mode = (enum rollout_mode)mode,
         .config = &s->config.agent,
+        .machine = &s->config.machine,
         .key_name = s->endpoint.key_name,
         .keep_raw = o->keep_raw != 0,
         .durable = o->durable != 0,

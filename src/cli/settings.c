@@ -13,6 +13,7 @@ static const char *const modes[] = {"transparent_proxy", "black_box", NULL};
 static const char *const networks[] = {"none", "model", "full", NULL};
 static const char *const verify_on[] = {"always", "clean", NULL};
 static const char *const captures[] = {"tunnel", "public", "sandbox", NULL};
+static const char *const users[] = {"root", "agent", NULL};
 static const char *const truths[] = {"true", "false", NULL};
 
 const struct option run_settings_options[] = {
@@ -90,7 +91,36 @@ const struct option run_settings_options[] = {
     {"extra-env", OPTION_TEXT, "NAME=VALUE",
      "a variable of the agent's environment; may be repeated", NULL},
     {"extra-setup-shell", OPTION_TEXT, "TEXT", "a command run before the task's own setup", NULL},
-    {"sandbox-home", OPTION_TEXT, "DIR", "the home inside the sandbox (default: /home/user)", NULL},
+    {"sandbox-home", OPTION_TEXT, "DIR",
+     "the home inside the sandbox (default: /home/user; hf: /root)", NULL},
+    {"image", OPTION_TEXT, "IMAGE",
+     "with --backend hf: the system inside, as for docker pull, or a Space's address (default: "
+     "python:3.12)",
+     NULL},
+    {"flavor", OPTION_TEXT, "NAME", "with --backend hf: the machine's size (default: cpu-basic)",
+     NULL},
+    {"namespace", OPTION_TEXT, "NAME",
+     "with --backend hf: the account or organization that pays (default: the token's own)", NULL},
+    {"agent-user", OPTION_WORD, "USER",
+     "with --backend hf: commands run as root, or as a user who has no way back to root (default: "
+     "root)",
+     users},
+    {"env", OPTION_TEXT, "NAME=VALUE",
+     "with --backend hf: a variable of all that runs inside, shown by the Hub; may be repeated",
+     NULL},
+    {"secret", OPTION_TEXT, "NAME",
+     "with --backend hf: give all that runs inside this variable of our own environment, not shown "
+     "by the Hub; "
+     "may be repeated",
+     NULL},
+    {"volume", OPTION_TEXT, "WHAT:PATH[:ro]",
+     "with --backend hf: mount what stands on the Hub, as datasets/OWNER/NAME:/data; may be "
+     "repeated",
+     NULL},
+    {"start-timeout-s", OPTION_NUMBER, "SECONDS",
+     "with --backend hf: time for the machine to come up (default: 120)", NULL},
+    {"forward-hf-token", OPTION_SWITCH, NULL,
+     "with --backend hf: give all that runs inside the Hub's token as HF_TOKEN", NULL},
     {"proxy-max-tokens-cap", OPTION_COUNT, "N",
      "cut a call's token limit to this (default: 16384; 0: none)", NULL},
     {"proxy-top-logprobs", OPTION_COUNT, "N", "alternatives asked for with each token (default: 5)",
@@ -160,6 +190,9 @@ static int read_config(const struct args *a, struct run_settings *s, struct err 
     const char *path = args_text(a, "config");
     const char *agent_name = args_text(a, "agent");
     const struct agent *agent = agent_find(agent_name ? agent_name : "opencode");
+    const char *backend_name = args_text(a, "backend");
+    const struct sandbox_backend *backend =
+        sandbox_backend_find(backend_name ? backend_name : "local");
     int r = path ? config_load(path, &file, err) : 0;
     if (r == 0) {
         r = run_settings_flags(a, &flags, err);
@@ -168,8 +201,9 @@ static int read_config(const struct args *a, struct run_settings *s, struct err 
         return r;
     }
     const struct config_layer layers[] = {{file, path}, {flags, "the command line"}};
-    r = config_build(layers, ARRAY_LEN(layers), agent ? agent->default_version : NULL, &s->config,
-                     err);
+    const struct config_defaults defaults = {agent ? agent->default_version : NULL,
+                                             backend ? backend->home : NULL};
+    r = config_build(layers, ARRAY_LEN(layers), &defaults, &s->config, err);
     if (r == 0) {
         r = read_endpoint(a, file, flags, &s->endpoint, err);
     }
@@ -242,6 +276,7 @@ int run_settings_read_flags(const struct args *a, struct run_settings *out, stru
     *out = s;
     run_settings_rollout(a, &out->options);
     out->options.config = &out->config.agent;
+    out->options.machine = &out->config.machine;
     out->options.key_name = out->endpoint.key_name;
     return 0;
 }

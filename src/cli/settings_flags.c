@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/settings.h"
@@ -18,6 +19,7 @@ enum flag_form {
     FORM_JSON,
     FORM_PAIRS, /* NAME=VALUE, again and again. */
     FORM_TEXTS, /* Likewise, each a text of its own. */
+    FORM_OWN,   /* Likewise: NAMEs of our environment, which has their values. */
 };
 
 struct flag {
@@ -54,6 +56,15 @@ static const struct flag flags[] = {
     {"policy-version", "policy_version", FORM_TEXT},
     {"loop-break", "loop_break_calls", FORM_INTEGER},
     {"loop-break-s", "loop_break_s", FORM_NUMBER},
+    {"image", "image", FORM_TEXT},
+    {"flavor", "flavor", FORM_TEXT},
+    {"namespace", "namespace", FORM_TEXT},
+    {"agent-user", "agent_user", FORM_TEXT},
+    {"env", "env", FORM_PAIRS},
+    {"secret", "secrets", FORM_OWN},
+    {"volume", "volumes", FORM_TEXTS},
+    {"start-timeout-s", "start_timeout_s", FORM_NUMBER},
+    {"forward-hf-token", "forward_hf_token", FORM_SWITCH},
 };
 
 static json_t *list_from(const char *text) {
@@ -85,6 +96,27 @@ static int pairs_from(const struct args *a, const char *name, json_t **out, stru
         }
         AUTO_FREE char *key = mem_strndup(text, (size_t)(equals - text));
         if (!key || json_object_set_new(object, key, json_text(sv_from(equals + 1))) < 0) {
+            return err_set(err, ERR_NOMEM, "out of memory");
+        }
+    }
+    *out = TAKE(object);
+    return 0;
+}
+
+/* So a secret stands in no argument, which others see. */
+static int own_from(const struct args *a, const char *name, json_t **out, struct err *err) {
+    AUTO_JSON json_t *object = json_object();
+    for (size_t i = 0; i < a->n_uses; i++) {
+        const char *variable = a->uses[i].text;
+        if (strcmp(a->uses[i].option->name, name) != 0) {
+            continue;
+        }
+        const char *value = strchr(variable, '=') ? NULL : env_get(variable);
+        if (!value) {
+            return err_set(err, ERR_USAGE, "%s: --%s: no variable of that name is set here: '%.*s'",
+                           a->command->name, name, (int)strcspn(variable, "="), variable);
+        }
+        if (json_object_set_new(object, variable, json_text(sv_from(value))) < 0) {
             return err_set(err, ERR_NOMEM, "out of memory");
         }
     }
@@ -135,6 +167,8 @@ static int value_of(const struct args *a, const struct flag *f, json_t **out, st
                      : err_set(err, ERR_NOMEM, "out of memory");
     case FORM_PAIRS:
         return pairs_from(a, f->name, out, err);
+    case FORM_OWN:
+        return own_from(a, f->name, out, err);
     case FORM_TEXTS:
         *out = texts_from(a, f->name);
         break;

@@ -34,7 +34,7 @@ static int read_config(const struct args *a, struct tool_settings *s, struct err
         return r;
     }
     const struct config_layer layers[] = {{s->file, path}, {flags, "the command line"}};
-    r = config_build(layers, ARRAY_LEN(layers), NULL, &checked, err);
+    r = config_build(layers, ARRAY_LEN(layers), &(struct config_defaults){0}, &checked, err);
     config_deinit(&checked);
     if (r < 0) {
         return r;

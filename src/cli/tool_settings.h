@@ -25,7 +25,8 @@ struct tool_settings {
      "rollouts at once; further ones wait in their order (default: 4)", NULL},                     \
     {                                                                                              \
         "allow", OPTION_TEXT, "RULE",                                                              \
-            "let calls ask for more: upstream=GLOB, network=full, backend=NAME, image=GLOB; may "  \
+            "let calls ask for more: upstream=GLOB, network=full, backend=NAME, image=GLOB, "      \
+            "flavor=GLOB; may "                                                                    \
             "be repeated",                                                                         \
             NULL                                                                                   \
     }

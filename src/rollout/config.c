@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "gateway/profile.h"
+#include "rollout/config_machine.h"
 
 #define TIMEOUT_MS_MAX 86400000LL /* A day for one model call. */
 #define AGENT_S_MAX 604800.0      /* A week, as for a task. */
@@ -45,6 +46,15 @@ const char *const config_fields[] = {"provider",
                                      "policy_version",
                                      "loop_break_calls",
                                      "loop_break_s",
+                                     "image",
+                                     "flavor",
+                                     "namespace",
+                                     "agent_user",
+                                     "env",
+                                     "secrets",
+                                     "volumes",
+                                     "start_timeout_s",
+                                     "forward_hf_token",
                                      NULL};
 
 static const char *const providers[] = {"openai_compatible", "openai", "anthropic", NULL};
@@ -232,16 +242,16 @@ static int read_fields(struct json_at at, struct agent_config *c, struct err *er
     return r < 0 ? r : check_home(at.where, c->sandbox_home, err);
 }
 
-static struct agent_config default_fields(const char *default_version) {
+static struct agent_config default_fields(const struct config_defaults *d) {
     return (struct agent_config){
         .provider = "openai_compatible",
         .api_key = "intercepted",
         .model = "intercepted/model",
         .request_timeout_ms = 600000,
-        .opencode_version = default_version,
+        .opencode_version = d->agent_version,
         .run_format = "json",
         .agent_timeout_s = 900,
-        .sandbox_home = "/home/user",
+        .sandbox_home = d->sandbox_home ? d->sandbox_home : sandbox_local.home,
         .proxy_max_tokens_cap = 16384,
         .proxy_top_logprobs = 5,
         .loop_break_s = 60,
@@ -276,8 +286,11 @@ static int check_layer(const struct config_layer *layer, struct err *err) {
         return err_set(err, ERR_INPUT, "%s: want an object with configuration fields, got %s",
                        layer->where, json_kind(layer->object));
     }
-    struct agent_config scratch = default_fields("");
-    return read_fields((struct json_at){layer->object, layer->where}, &scratch, err);
+    struct agent_config scratch = default_fields(&(struct config_defaults){0});
+    struct sandbox_machine machine = {0};
+    struct json_at at = {layer->object, layer->where};
+    int r = read_fields(at, &scratch, err);
+    return r < 0 ? r : config_machine_read(at, &machine, err);
 }
 
 int config_load(const char *path, json_t **out, struct err *err) {
@@ -300,44 +313,34 @@ static int merge_layer(json_t *merged, const struct config_layer *layer, struct 
     return copy && json_object_update_recursive(merged, copy) == 0 ? 0 : no_memory(err);
 }
 
-int config_build(const struct config_layer *layers, size_t n, const char *default_version,
-                 struct config *out, struct err *err) {
+int config_build(const struct config_layer *layers, size_t n,
+                 const struct config_defaults *defaults, struct config *out, struct err *err) {
     AUTO_JSON json_t *merged = json_object();
     int r = merged ? 0 : no_memory(err);
     for (size_t i = 0; i < n && r == 0; i++) {
         r = layers[i].object ? merge_layer(merged, &layers[i], err) : 0;
     }
     r = r < 0 ? r : fill_lists(merged, err);
-    struct agent_config agent = default_fields(default_version);
-    r = r < 0 ? r : read_fields((struct json_at){merged, "configuration"}, &agent, err);
+    struct agent_config agent = default_fields(defaults);
+    struct sandbox_machine machine = {0};
+    struct json_at at = {merged, "configuration"};
+    r = r < 0 ? r : read_fields(at, &agent, err);
+    r = r < 0 ? r : config_machine_read(at, &machine, err);
     if (r == 0) {
-        *out = (struct config){.agent = agent, .merged = TAKE(merged)};
+        *out = (struct config){.agent = agent, .machine = machine, .merged = TAKE(merged)};
     }
     return r;
 }
 
-static json_t *names_of(const json_t *env) {
-    json_t *names = json_array();
-    const char *name;
-    json_t *value;
-    json_object_foreach((json_t *)env, name, value) {
-        if (json_array_append_new(names, json_string(name)) < 0) {
-            json_decref(names);
-            return NULL;
-        }
-    }
-    return names;
-}
-
 json_t *config_to_json(const struct config *c) {
     const struct agent_config *a = &c->agent;
-    AUTO_JSON json_t *names = names_of(a->extra_env);
+    AUTO_JSON json_t *names = config_names_of(a->extra_env);
     AUTO_JSON json_t *cap =
         a->proxy_max_tokens_cap ? json_integer(a->proxy_max_tokens_cap) : json_null();
     if (!names || !cap) {
         return NULL;
     }
-    return json_pack(
+    AUTO_JSON json_t *all = json_pack(
         "{s:s, s:s?, s:s, s:I, s:s?, s:O, s:O?, s:s?, s:O, s:s, s:f, s:O, s:s?, s:s, "
         "s:s?, s:O?, s:s?, s:s?, s:s?, s:s?, "
         "s:O, s:i, s:b, s:s?, s:b, s:s?, s:I, s:f}",
@@ -352,6 +355,7 @@ json_t *config_to_json(const struct config *c) {
         a->proxy_top_logprobs, "proxy_disable_thinking", a->proxy_disable_thinking, "engine",
         a->engine, "neutral_sampling", a->neutral_sampling, "policy_version", a->policy_version,
         "loop_break_calls", (json_int_t)a->loop_break_calls, "loop_break_s", a->loop_break_s);
+    return all && config_machine_put(&c->machine, all) == 0 ? TAKE(all) : NULL;
 }
 
 void config_deinit(struct config *c) {

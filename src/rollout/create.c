@@ -41,6 +41,7 @@ void session_spec(const struct rollout_session *s, enum task_phase phase,
         .mounts = f->mounts + 1 - own,
         .n_mounts = f->n_mounts + own,
         .rootfs = f->o.config->rootfs,
+        .machine = factory_machine(f),
         .strict = f->o.strict,
     };
 }

@@ -72,7 +72,8 @@ static int check_sandbox(struct rollout_factory *f, struct err *err) {
     struct sandbox_spec spec = {.home = f->o.config->sandbox_home,
                                 .rootfs = f->o.config->rootfs,
                                 .mounts = f->mounts + 1,
-                                .n_mounts = f->n_mounts};
+                                .n_mounts = f->n_mounts,
+                                .machine = factory_machine(f)};
     return f->backend->check_create ? f->backend->check_create(&spec, err) : 0;
 }
 

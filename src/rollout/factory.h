@@ -23,6 +23,7 @@
 struct rollout_factory;
 struct rollout_records;
 struct sandbox_backend;
+struct sandbox_machine;
 struct task;
 
 enum rollout_mode {
@@ -55,6 +56,7 @@ struct rollout_options {
     const struct agent *running;         /* In place of `agent`: one that has no name. */
     enum rollout_mode mode;
     const struct agent_config *config;
+    const struct sandbox_machine *machine; /* NULL: the backend's own. */
     struct rollout_records *records; /* That other factories share; then runs_dir, run, keep_raw
                                         and durable are theirs. NULL: a run of its own. */
     const char *runs_dir;            /* NULL: "./runs". */

@@ -59,6 +59,10 @@ char *factory_policy(struct rollout_factory *f, unsigned *serial);
 int factory_enter(struct rollout_session *s, unsigned serial, struct err *err) CHECK_RESULT;
 void factory_leave(struct rollout_session *s);
 
+static inline struct sandbox_machine factory_machine(const struct rollout_factory *f) {
+    return f->o.machine ? *f->o.machine : (struct sandbox_machine){0};
+}
+
 static inline bool factory_captures(const struct rollout_factory *f) {
     return f->o.mode == ROLLOUT_TRANSPARENT_PROXY;
 }

@@ -82,7 +82,7 @@ static int session_begin(struct rollout_session *s, const struct rollout_names *
         return r;
     }
     const char *home = s->factory->o.config->sandbox_home;
-    s->workdir = mem_printf("%s/workdir", home ? home : "/home/user");
+    s->workdir = mem_printf("%s/workdir", home ? home : s->factory->backend->home);
     s->setup_results = json_array();
     s->verify_results = json_array();
     s->findings = json_array();

@@ -56,8 +56,8 @@ int ground_set_up(void **state) {
     assert_non_null(mkdtemp(g->dir));
     AUTO_JSON json_t *layer = json_pack("{s:s, s:s, s:s}", "base_url", "http://127.0.0.1:9/v1",
                                         "api_key", GROUND_KEY, "model", "org/model");
-    assert_ok(config_build(&(struct config_layer){layer, "test"}, 1, agent_opencode.default_version,
-                           &g->config, &err),
+    const struct config_defaults defaults = {agent_opencode.default_version, sandbox_local.home};
+    assert_ok(config_build(&(struct config_layer){layer, "test"}, 1, &defaults, &g->config, &err),
               &err);
     g->options = (struct rollout_options){
         .running = &shell_agent,

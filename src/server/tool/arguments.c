@@ -162,6 +162,8 @@ static int layer_of(struct json_at at, json_t *layer, struct err *err) {
               : layer_number(at, "agent_timeout_s", "agent_timeout_s", 0.001, TASK_SECONDS_MAX,
                              layer, err);
     r = r < 0 ? r : layer_text(at, "sandbox_home", layer, err);
+    r = r < 0 ? r : layer_text(at, "image", layer, err);
+    r = r < 0 ? r : layer_text(at, "flavor", layer, err);
     r = r < 0 ? r : layer_text(at, "capture", layer, err);
     bool no_cap = json_is_null(json_object_get(at.object, "max_tokens_cap"));
     if (r == 0 && no_cap && json_object_set_new(layer, "proxy_max_tokens_cap", json_null()) < 0) {
@@ -196,8 +198,12 @@ static int read_config(struct json_at at, const struct tool_options *o, struct t
     const struct config_layer layers[] = {{defaults, "the tool's defaults"},
                                           {o->config, "the server's configuration"},
                                           {own, at.where}};
-    r = config_build(layers, ARRAY_LEN(layers), agent ? agent->default_version : NULL, &q->config,
-                     err);
+    const char *name = q->options.backend ? q->options.backend : "local";
+    const struct sandbox_backend *backend =
+        q->options.using ? q->options.using : sandbox_backend_find(name);
+    const struct config_defaults fixed = {agent ? agent->default_version : NULL,
+                                          backend ? backend->home : NULL};
+    r = config_build(layers, ARRAY_LEN(layers), &fixed, &q->config, err);
     r = r < 0 ? r : read_endpoint(at, o, q, err);
     if (r == 0) {
         q->config.agent.base_url = q->endpoint.base_url;
@@ -244,10 +250,22 @@ static int read_backend(struct json_at at, const struct tool_options *o, struct 
     return 0;
 }
 
-/* No backend that there is takes an image or a machine from a call; a template is passed over, as
- * the reference's clients send one whatever the backend. */
+static int check_allowed(const struct tool_options *o, const char *what, const char *value,
+                         struct err *err) {
+    if (!value || rules_allow(o->allow, what, value)) {
+        return 0;
+    }
+    return err_set(err, ERR_DENIED,
+                   "%s: '%s' is not allowed here (the server's operator allows it with --allow "
+                   "%s=GLOB)",
+                   what, value, what);
+}
+
+/* Both cost the operator money, or are a stranger's. A template is passed over, as the reference's
+ * clients send one whatever the backend. */
 static int read_machine(struct json_at at, const struct tool_options *o, struct tool_request *q,
                         struct err *err) {
+    const char *backend = q->options.backend ? q->options.backend : "local";
     const char *image = NULL;
     const char *flavor = NULL;
     const char *template = NULL;
@@ -255,17 +273,13 @@ static int read_machine(struct json_at at, const struct tool_options *o, struct 
     r = r < 0 ? r : text_of(at, "flavor", &flavor, err);
     r = r < 0 ? r : text_of(at, "template", &template, err);
     q->ignored_template = template != NULL;
-    if (r < 0 || (!image && !flavor)) {
+    r = r < 0 ? r : check_allowed(o, "image", image, err);
+    r = r < 0 ? r : check_allowed(o, "flavor", flavor, err);
+    if (r < 0 || (!image && !flavor) || strcmp(backend, "local") != 0) {
         return r;
     }
-    if (image && !rules_allow(o->allow, "image", image)) {
-        return err_set(err, ERR_DENIED,
-                       "image: '%s' is not allowed here (the server's operator allows it with "
-                       "--allow image=GLOB)",
-                       image);
-    }
     return err_set(err, ERR_UNSUPPORTED, "%s: the backend '%s' takes none (leave it out)",
-                   image ? "image" : "flavor", q->options.backend ? q->options.backend : "local");
+                   image ? "image" : "flavor", backend);
 }
 
 static int read_words(struct json_at at, const struct tool_options *o, struct tool_request *q,
@@ -311,6 +325,7 @@ static int read_all(struct json_at at, const struct tool_options *o, struct tool
     r = read_config(at, o, q, err);
     if (r == 0) {
         q->options.config = &q->config.agent;
+        q->options.machine = &q->config.machine;
         q->options.key_name = q->endpoint.key_name;
     }
     return r;

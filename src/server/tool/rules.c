@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/sv.h"
 
-static const char *const kinds[] = {"upstream", "network", "backend", "image"};
+static const char *const kinds[] = {"upstream", "network", "backend", "image", "flavor"};
 
 /* What follows "KIND=", or NULL. */
 static const char *value_of(const char *rule, const char *kind) {
@@ -24,8 +24,8 @@ static int check_rule(const char *rule, struct err *err) {
     }
     if (!value || !*value) {
         return err_set(err, ERR_INPUT,
-                       "--allow: want upstream=GLOB, network=full, backend=NAME or image=GLOB, got "
-                       "'%.200s'",
+                       "--allow: want upstream=GLOB, network=full, backend=NAME, image=GLOB or "
+                       "flavor=GLOB, got '%.200s'",
                        rule);
     }
     if (value_of(rule, "network") && strcmp(value, "full") != 0) {

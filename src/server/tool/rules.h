@@ -14,6 +14,7 @@
  *     network=full
  *     backend=NAME
  *     image=GLOB
+ *     flavor=GLOB
  *
  * `allow` is a NULL-ended list of such texts, or NULL.
  */
@@ -21,7 +22,7 @@
 /* ERR_INPUT for a text that is no such rule. */
 int rules_check(const char *const *allow, struct err *err) CHECK_RESULT;
 
-/* `what`: "network", "backend", "image". */
+/* `what`: "network", "backend", "image", "flavor". */
 bool rules_allow(const char *const *allow, const char *what, const char *value);
 bool rules_allow_upstream(const char *const *allow, const struct url *u);
 

@@ -10,6 +10,8 @@
 
 #define PIN "1.2.3"
 
+static const struct config_defaults defaults = {.agent_version = PIN};
+
 static json_t *json(const char *text) {
     struct err err = {0};
     json_t *value = NULL;
@@ -22,7 +24,7 @@ static int build(const char *file, const char *flags, struct config *out, struct
     AUTO_JSON json_t *a = file ? json(file) : NULL;
     AUTO_JSON json_t *b = flags ? json(flags) : NULL;
     struct config_layer layers[] = {{a, "config.json"}, {b, "the command line"}};
-    return config_build(layers, 2, PIN, out, err);
+    return config_build(layers, 2, &defaults, out, err);
 }
 
 static struct config built(const char *file, const char *flags) {
@@ -108,7 +110,7 @@ static void a_later_layer_wins_and_objects_merge_deep(void **state) {
     struct config_layer layers[] = {{file, "config.json"}, {NULL, "none"}, {flags, "flags"}};
     struct config c = {0};
     struct err err = {0};
-    assert_ok(config_build(layers, 3, PIN, &c, &err), &err);
+    assert_ok(config_build(layers, 3, &defaults, &c, &err), &err);
     assert_true(json_equal(file, file_before));
     assert_string_equal(c.agent.model, "b");
     AUTO_JSON json_t *env = json("{\"A\":\"1\",\"B\":\"2\"}");

@@ -60,7 +60,8 @@ static int set_up(void **state) {
     fake_reset();
     AUTO_JSON json_t *layer =
         json_pack("{s:s, s:s}", "base_url", "http://127.0.0.1:9/v1", "model", "m");
-    assert_ok(config_build(&(struct config_layer){layer, "test"}, 1, "1.0.0", &b->config, &err),
+    assert_ok(config_build(&(struct config_layer){layer, "test"}, 1,
+                           &(struct config_defaults){"1.0.0", NULL}, &b->config, &err),
               &err);
     assert_ok(task_parse(sv_from(task_text), "test", NULL, &b->task, &err), &err);
     b->options = (struct rollout_options){
