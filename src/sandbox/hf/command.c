@@ -192,7 +192,7 @@ static int run_spec(const struct hf_command *c, deadline_ms until, const struct 
     struct hf *s = c->sandbox;
     AUTO_BUF struct buf said = {0};
     AUTO_FREE char *spec = file_of(c, "spec");
-    const char *const argv[] = {s->guest, "run", "--spec", spec, NULL};
+    const char *const argv[] = {atomic_load(&s->program), "run", "--spec", spec, NULL};
     struct err failed = {0};
     int code = 0;
     int r = spec ? hf_server_exec(&s->server, argv, until, cancel, &code, &said, &failed)

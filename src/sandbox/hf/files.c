@@ -39,8 +39,17 @@ int hf_write_file(struct sandbox *b, const char *path, struct sv content, unsign
     }
     (void)snprintf(octal, sizeof octal, "%o", mode & 07777);
     (void)snprintf(user, sizeof user, "%u", s->user);
-    const char *const argv[] = {s->guest, "put", "--from", from, "--to", to,
-                                "--mode", octal, "--user", user, NULL};
+    const char *const argv[] = {atomic_load(&s->program),
+                                "put",
+                                "--from",
+                                from,
+                                "--to",
+                                to,
+                                "--mode",
+                                octal,
+                                "--user",
+                                user,
+                                NULL};
     AUTO_BUF struct buf said = {0};
     int code = 0;
     r = hf_server_exec(&s->server, argv, until, NULL, &code, &said, err);

@@ -59,8 +59,20 @@ int hf_place_guest(struct hf *s, deadline_ms until, const struct cancel *cancel,
         return hf_server_write(&s->server, s->guest, buf_sv(&bytes), 0755, until, cancel, err);
     }
     if (r == 0) {
-        free(s->guest);
-        s->guest = found;
+        s->image_guest = found;
+        atomic_store(&s->program, found);
+    }
+    return r;
+}
+
+int hf_replace_guest(struct hf *s, deadline_ms until, const struct cancel *cancel,
+                     struct err *err) {
+    if (s->user != 0) {
+        return 0; /* Nobody but root could have touched it. */
+    }
+    int r = hf_put_guest(s, s->guest, until, cancel, err);
+    if (r == 0) {
+        atomic_store(&s->program, s->guest);
     }
     return r;
 }

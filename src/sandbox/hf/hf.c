@@ -119,19 +119,14 @@ static const char make_home[] =
     "echo \"agent:x:$1:$1::$0:/bin/bash\" >>/etc/passwd\n"
     "grep -q \"^[^:]*:[^:]*:$1:\" /etc/group || echo \"agent:x:$1:\" >>/etc/group\n";
 
+/* The home only once: later it may hold links of the agent's to what is not its own. */
 static int furnish(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
                    const struct cancel *cancel, struct err *err) {
-    int r = hf_place_guest(s, until, cancel, err);
-    return r < 0 ? r : hf_mounts_place(s, spec, until, cancel, err);
-}
-
-/* Only once: later the home may hold links of the agent's to what is not its own. */
-static int furnish_first(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
-                         const struct cancel *cancel, struct err *err) {
     char user[16];
     (void)snprintf(user, sizeof user, "%u", s->user);
     int r = run_shell(s, make_home, s->home, user, until, cancel, err);
-    return r < 0 ? r : furnish(s, spec, until, cancel, err);
+    r = r < 0 ? r : hf_place_guest(s, until, cancel, err);
+    return r < 0 ? r : hf_mounts_place(s, spec, until, cancel, err);
 }
 
 static int create_job(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
@@ -165,6 +160,7 @@ static int prepare(struct hf *s, const char *home, bool is_root, struct err *err
     s->guest = mem_printf("%s/guest", s->dir);
     s->base.home = s->home;
     s->base.id = "";
+    atomic_store(&s->program, s->guest);
     if (!s->home || !s->dir || !s->guest) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
@@ -208,7 +204,7 @@ static int create(const struct sandbox_spec *spec, deadline_ms until, const stru
     r = hf_hub_of(NULL, m->namespace, until, cancel, &s->hub, err);
     r = r < 0 ? r : create_job(s, spec, until, cancel, err);
     r = r < 0 ? r : await_ready(s, deadline_min(until, deadline_in_s(start_s)), cancel, err);
-    r = r < 0 ? r : furnish_first(s, spec, until, cancel, err);
+    r = r < 0 ? r : furnish(s, spec, until, cancel, err);
     if (r < 0) {
         sandbox_free(&s->base); /* Its job is cancelled; the first error stands. */
         return r;
@@ -258,7 +254,8 @@ static int restart(struct sandbox *b, const struct sandbox_spec *spec, deadline_
     atomic_fetch_add(&s->lives, 1);
     int r = kill_all(b, until, err);
     r = r < 0 ? r : run_shell(s, empty_shared, "", "", until, cancel, err);
-    r = r < 0 ? r : furnish(s, spec, until, cancel, err);
+    r = r < 0 ? r : hf_replace_guest(s, until, cancel, err);
+    r = r < 0 ? r : hf_mounts_place(s, spec, until, cancel, err);
     pthread_mutex_unlock(&s->lifecycle);
     return r;
 }
@@ -286,6 +283,7 @@ void hf_forget(struct hf *s) {
     free(s->home);
     free(s->dir);
     free(s->guest);
+    free(s->image_guest);
     free(s);
 }
 

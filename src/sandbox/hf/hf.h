@@ -28,8 +28,10 @@ struct hf {
     char *id;  /* With the namespace before it, if that was asked for; NULL: the job's. */
     int64_t since_ms;
     struct hf_server server;
-    char *dir;   /* Of ours inside: the guest, and a folder for each command. */
-    char *guest; /* Its path inside. */
+    char *dir;                     /* Of ours inside: the guest, and a folder for each command. */
+    char *guest;                   /* Where the guest is sent. */
+    char *image_guest;             /* Where the image has it; NULL: nowhere. */
+    _Atomic(const char *) program; /* The one of both that is used. */
     char *home;
     uint32_t user;     /* Of commands; 0: root. */
     bool limits_asked; /* For which the flavor's hold. */
@@ -80,9 +82,12 @@ int hf_explain(struct hf *s, int code, struct err *err);
 
 char *hf_path(const struct hf *s, const char *path); /* Absolute inside; the caller frees. */
 
-/* Finds the guest's program in the image, or sends it; `s->guest` then is its path. */
+/* Finds the guest's program in the image, or sends it. */
 int hf_place_guest(struct hf *s, deadline_ms until, const struct cancel *cancel,
                    struct err *err) CHECK_RESULT;
+/* After an agent: where that was root, the program is sent anew. */
+int hf_replace_guest(struct hf *s, deadline_ms until, const struct cancel *cancel,
+                     struct err *err) CHECK_RESULT;
 /* Sends the guest's program there, executable by all. */
 int hf_put_guest(struct hf *s, const char *path, deadline_ms until, const struct cancel *cancel,
                  struct err *err) CHECK_RESULT;

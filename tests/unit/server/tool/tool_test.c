@@ -167,7 +167,7 @@ static void a_public_server_s_calls_ask_for_no_more_than_it_has(void **state) {
     assert_refused(b, ASK("\"network\": {\"verify\": \"full\"}"), "--allow network=full");
     assert_refused(b, ASK("\"backend\": \"hf\""), "--allow backend=hf");
     assert_refused(b, ASK("\"image\": \"x\""), "--allow image=GLOB");
-    assert_refused(b, ASK("\"flavor\": \"a100\""), "flavor: the backend");
+    assert_refused(b, ASK("\"flavor\": \"a100\""), "--allow flavor=GLOB");
     assert_refused(b, ASK("\"limits\": {\"memory_mb\": 4096}"), "memory_mb: at most 2048");
     assert_refused(b, ASK("\"limits\": {\"processes\": 513}"), "processes: at most 512");
     assert_refused(b, ASK("\"limits\": {\"disk_mb\": 4096}"), "disk_mb: at most 2048");
