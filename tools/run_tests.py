@@ -191,7 +191,8 @@ def python_groups():
 
 def prepare_python():
     """The Python packages of tests/requirements.txt, in an environment of their own under build/,
-    and those of tests/requirements-NAME.txt, each in a folder build/packages-NAME of its own.
+    and those of tests/requirements-NAME.txt (each pinned whole), each in a folder
+    build/packages-NAME of its own.
 
     Where they can't be had, the tests that need one say so and are skipped.
     """
@@ -201,8 +202,8 @@ def prepare_python():
                                    str(VENV)], [pip, "install", "-q", "-r", str(wanted)])
     for more in sorted((ROOT / "tests").glob("requirements-*.txt")):
         place = ROOT / "build" / more.stem.replace("requirements", "packages")
-        python_packages(more, place, [pip, "install", "-q", "--upgrade", "--target", str(place),
-                                      "-r", str(more)])
+        python_packages(more, place, [pip, "install", "-q", "--no-deps", "--upgrade", "--target",
+                                      str(place), "-r", str(more)])
 
 
 def python_packages(wanted, place, *commands):

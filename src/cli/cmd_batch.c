@@ -142,6 +142,7 @@ const struct command cmd_batch = {
              "then "
              "all must",
              NULL},
+            RUN_OUTPUT_OPTIONS,
             {0},
         },
     .also = run_settings_options,

@@ -83,6 +83,7 @@ const struct command cmd_run = {
             {"group", OPTION_TEXT, "NAME", "the group's name (default: the rollout's)", NULL},
             {"rollout", OPTION_TEXT, "NAME",
              "the rollout's name (default: made from the task's id)", NULL},
+            RUN_OUTPUT_OPTIONS,
             {0},
         },
     .also = run_settings_options,

@@ -6,6 +6,7 @@
 const struct command *const commands[] = {
     &cmd_run,
     &cmd_batch,
+    &cmd_serve,
     &cmd_gateway_probe,
     &cmd_gateway,
     &cmd_mcp,

@@ -27,6 +27,7 @@ void completion_fish(FILE *out);
 
 extern const struct command cmd_run;
 extern const struct command cmd_batch;
+extern const struct command cmd_serve;
 extern const struct command cmd_gateway;
 extern const struct command cmd_gateway_probe;
 extern const struct command cmd_mcp;

@@ -127,9 +127,6 @@ const struct option run_settings_options[] = {
      NULL},
     {"proxy-disable-thinking", OPTION_WORD, "BOOL",
      "switch the model's thinking off (default: as the endpoint's kind has it)", truths},
-    {"json", OPTION_SWITCH, NULL, "print the result as JSON on standard output, and nothing else",
-     NULL},
-    {"quiet", OPTION_SWITCH, NULL, "print no progress and no summary", NULL},
     {0},
 };
 

@@ -28,6 +28,14 @@ int run_settings_read_flags(const struct args *a, struct run_settings *out,
 void run_settings_lay_over(const struct args *a, struct task *t);
 void run_settings_deinit(struct run_settings *s);
 
+/* Of the commands that run and end. */
+#define RUN_OUTPUT_OPTIONS                                                                         \
+    {"json", OPTION_SWITCH, NULL, "print the result as JSON on standard output, and nothing else", \
+     NULL},                                                                                        \
+    {                                                                                              \
+        "quiet", OPTION_SWITCH, NULL, "print no progress and no summary", NULL                     \
+    }
+
 /* The flags that run_settings_read knows; NULL-named at the end. */
 extern const struct option run_settings_options[];
 

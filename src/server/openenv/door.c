@@ -46,13 +46,19 @@ static void close_one(struct rpc_door *d, struct rpc_request *q, const json_t *p
     if (!one) {
         return;
     }
-    if (!one->over_http) {
+    if (!one->over_http || one == d->own) {
         rpc_fail(q, RPC_INVALID_REQUEST, NULL,
                  "Cannot close a WebSocket's own session: close the WebSocket");
         return;
     }
-    rpc_answer(q, json_pack("{s:s, s:b}", "session_id", one->id, "closed", 1));
-    sessions_close(d->openenv->sessions, one);
+    if (one->is_attached) {
+        one->ends_with_it = true;
+        rpc_answer(q,
+                   json_pack("{s:s, s:b, s:b}", "session_id", one->id, "closed", 0, "closing", 1));
+    } else {
+        rpc_answer(q, json_pack("{s:s, s:b}", "session_id", one->id, "closed", 1));
+        sessions_close(d->openenv->sessions, one);
+    }
 }
 
 static bool on_method(void *arg, struct rpc_request *q, struct sv method, const json_t *params) {
@@ -75,7 +81,7 @@ static bool on_enter(void *arg, struct rpc_request *q, bool is_call, const json_
     if (!one) {
         return !id; /* Without a session: an environment that nobody will look at. */
     }
-    session_touch(d->openenv->sessions, one);
+    session_asked(d->openenv->sessions, one);
     if (!is_call) {
         return true;
     }

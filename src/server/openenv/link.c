@@ -57,7 +57,9 @@ static void end(struct link *l) {
     step_drop(l->step);
     rpc_free(l->rpc);
     door_forget(&l->door);
-    if (l->session) {
+    if (l->session && l->session->over_http) {
+        session_detach(l->session);
+    } else if (l->session) {
         sessions_close(e->sessions, l->session);
     }
     while (l->first) {
@@ -131,7 +133,7 @@ static bool take(struct link *l, struct sv text) {
         .arg = l,
     };
     struct step *step = NULL;
-    session_touch(l->openenv->sessions, l->session);
+    session_asked(l->openenv->sessions, l->session);
     l->is_busy = true;
     enum message_fate fate = message_take(&c, text, &step, &out);
     if (fate == MESSAGE_WAITS) {
@@ -194,7 +196,7 @@ static void on_bare_answer(void *arg, struct sv answer) {
 
 static void take_bare(struct link *l, struct sv text) {
     const struct rpc_sink sink = {.on_answer = on_bare_answer, .arg = l};
-    session_touch(l->openenv->sessions, l->session);
+    session_asked(l->openenv->sessions, l->session);
     if (rpc_calls(l->rpc) >= WAITING_MAX) {
         close_link(l, WEBSOCKET_POLICY, SV("too many requests wait for their answer"));
         return;
@@ -236,7 +238,11 @@ static void refuse(struct link *l, const struct err *err) {
                       RPC_SERVER_ERROR, "message", err->msg, "data", more);
         r = answer ? json_compact(answer, &out) : ERR_NOMEM;
     } else {
-        r = message_put_error(&out, is_full ? "CAPACITY_REACHED" : "FACTORY_ERROR", err->msg, more);
+        r = message_put_error(&out,
+                              is_full                      ? "CAPACITY_REACHED"
+                              : err->code == ERR_NOT_FOUND ? "SESSION_ERROR"
+                                                           : "FACTORY_ERROR",
+                              err->msg, more);
     }
     if (r == 0) {
         send_text(l, buf_sv(&out));
@@ -244,11 +250,48 @@ static void refuse(struct link *l, const struct err *err) {
     close_link(l, is_full ? WEBSOCKET_NORMAL : WEBSOCKET_FAULT, (struct sv){0});
 }
 
+/* "session_id=..." of the query: the session that it wants to join; else empty. */
+static struct sv wanted_session(struct sv query) {
+    struct sv name = SV("session_id=");
+    while (query.n > 0) {
+        size_t n = sv_find(query, SV("&"));
+        struct sv one = {query.p, n == (size_t)-1 ? query.n : n};
+        if (sv_starts_with(one, name)) {
+            return sv_cut(one, name.n);
+        }
+        query = sv_cut(query, one.n + 1);
+    }
+    return (struct sv){0};
+}
+
+/* The one that was asked for, or a new one. */
+static int take_session(struct link *l, struct sv wanted, struct err *err) {
+    struct sessions *s = l->openenv->sessions;
+    if (wanted.n == 0) {
+        return sessions_open(s, /* over_http= */ false, &l->session, err);
+    }
+    struct session *one = sessions_find(s, wanted);
+    if (!one || !one->over_http) {
+        return err_set(err, ERR_NOT_FOUND, "Unknown session_id: %.*s",
+                       (int)(wanted.n < 100 ? wanted.n : 100), wanted.p);
+    }
+    if (one->is_attached) {
+        return err_set(err, ERR_NOT_FOUND, "Session %s already has an attached WebSocket", one->id);
+    }
+    session_attach(one);
+    session_asked(s, one);
+    l->session = one;
+    return 0;
+}
+
 void link_accept(struct openenv *e, struct exchange *x, bool is_bare) {
     struct err err = {0};
     struct link *l = calloc(1, sizeof *l);
     const struct websocket_options o = {.on_text = on_text, .on_gone = on_gone, .arg = l};
-    if (!l) {
+    struct sv query = wanted_session(exchange_query(x));
+    AUTO_FREE char *wanted = mem_strndup(query.p ? query.p : "", query.n); /* `x` goes. */
+    if (!l || !wanted) {
+        free(l);
         exchange_cut(x, EXCHANGE_CUT_RESET);
         return;
     }
@@ -273,7 +316,7 @@ void link_accept(struct openenv *e, struct exchange *x, bool is_bare) {
     };
     int r = timer_new(e->options.loop, go_on, l, &l->timer, &err);
     r = r < 0 ? r : rpc_new(&ro, &l->rpc, &err);
-    r = r < 0 ? r : sessions_open(e->sessions, /* over_http= */ false, &l->session, &err);
+    r = r < 0 ? r : take_session(l, is_bare ? (struct sv){0} : sv_from(wanted), &err);
     l->door = (struct rpc_door){.openenv = e, .own = l->session};
     if (r < 0) {
         refuse(l, &err);

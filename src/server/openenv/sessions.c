@@ -52,6 +52,11 @@ void session_touch(struct sessions *s, struct session *one) {
     one->used_ms = loop_now_ms(s->loop);
 }
 
+void session_asked(struct sessions *s, struct session *one) {
+    session_touch(s, one);
+    one->asked_ms = one->used_ms;
+}
+
 void sessions_close(struct sessions *s, struct session *one) {
     if (one->is_closed) {
         return;
@@ -62,6 +67,8 @@ void sessions_close(struct sessions *s, struct session *one) {
         one->next->prev = one->prev;
     }
     s->active--;
+    timer_free(one->alone);
+    one->alone = NULL;
     session_release(one);
 }
 
@@ -71,10 +78,41 @@ void sessions_close_all(struct sessions *s) {
     }
 }
 
+/* Nothing came of its client since its WebSocket went. */
+static void on_alone(void *arg) {
+    struct session *one = arg;
+    if (one->is_attached || one->asked_ms > one->detached_ms) {
+        return;
+    }
+    if (one->calls > 0) {
+        timer_start(one->alone, SESSIONS_ALONE_MS);
+    } else {
+        sessions_close(one->owner, one);
+    }
+}
+
+void session_attach(struct session *one) {
+    one->is_attached = true;
+    session_use(one);
+}
+
+void session_detach(struct session *one) {
+    one->is_attached = false;
+    if (one->ends_with_it && !one->is_closed) {
+        sessions_close(one->owner, one);
+    } else if (!one->is_closed) {
+        one->detached_ms = loop_now_ms(one->owner->loop);
+        if (one->alone || timer_new(one->owner->loop, on_alone, one, &one->alone, NULL) == 0) {
+            timer_start(one->alone, SESSIONS_ALONE_MS);
+        }
+    }
+    session_release(one);
+}
+
 static void make_place(struct sessions *s) {
     struct session *unused = NULL;
     for (struct session *one = s->first; one; one = one->next) {
-        bool is_unused = one->over_http && one->calls == 0 &&
+        bool is_unused = one->over_http && !one->is_attached && one->calls == 0 &&
                          loop_now_ms(s->loop) - one->used_ms >= SESSIONS_UNUSED_MS;
         if (is_unused && (!unused || one->used_ms < unused->used_ms)) {
             unused = one;
@@ -100,6 +138,7 @@ int sessions_open(struct sessions *s, bool over_http, struct session **out, stru
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     uuid_make(one->id);
+    one->owner = s;
     one->users = 1;
     one->over_http = over_http;
     session_touch(s, one);

@@ -14,6 +14,9 @@
 struct sessions;
 
 #define SESSIONS_MAX_DEFAULT 4 /* MAX_CONCURRENT_ENVS, as the reference has it. */
+/* After its WebSocket went, until a session of both goes too: its client ends it at once, unless
+ * the client died. */
+#define SESSIONS_ALONE_MS 10000
 /* Between two calls of a trainer lies at most a training step, which is minutes. */
 #define SESSIONS_UNUSED_MS 3600000
 
@@ -24,8 +27,14 @@ struct session {
     unsigned users; /* Its holder and what is under way. */
     unsigned calls; /* Under way. */
     bool over_http;
+    bool is_attached; /* A WebSocket has joined one that was made over HTTP. */
+    bool ends_with_it;
     bool is_closed;
-    int64_t used_ms; /* The loop's clock. */
+    struct sessions *owner;
+    struct timer *alone;
+    int64_t used_ms;  /* The loop's clock. */
+    int64_t asked_ms; /* When its client was last heard of. */
+    int64_t detached_ms;
 };
 
 int sessions_new(struct loop *l, unsigned max, struct sessions **out, struct err *err) CHECK_RESULT;
@@ -42,6 +51,11 @@ struct session *sessions_find(const struct sessions *s, struct sv id); /* NULL: 
 void sessions_close(struct sessions *s, struct session *one);
 void sessions_close_all(struct sessions *s);
 
+/* A WebSocket joins a session that was made over HTTP, and leaves it. */
+void session_attach(struct session *one);
+void session_detach(struct session *one);
+
+void session_asked(struct sessions *s, struct session *one); /* Its client sent a message. */
 void session_touch(struct sessions *s, struct session *one);
 void session_use(struct session *one);
 void session_release(struct session *one);
