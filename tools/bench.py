@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the measuring programs of a release build.
 
-bench.py BUILD [NAME] [--json] [--quick]
+bench.py BUILD [NAME] [--json] [--quick] [--backend local|hf]
 
 A program under bench/ prints one JSON object of numbers. `rollout` puts together what a rollout
 costs: {create_exec_p50_ms, create_exec_p99_ms, create_exec_disk_p50_ms, own_ms, gateway_start_ms}.
 `batch` runs a thousand at once (bench_batch.py); `gateway` sets the gateway beside other forwarders
-(bench_gateway.py; --quick: shorter rounds). No NAME: all of them.
+(bench_gateway.py; --quick: shorter rounds); `sandbox --backend hf` is what sandboxes on the Hub cost
+(bench_hf.py). No NAME: all of them.
 """
 import json
 import os
@@ -20,6 +21,7 @@ import time
 
 import bench_batch
 import bench_gateway
+import bench_hf
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = "examples/binary_search"
@@ -98,13 +100,27 @@ TOGETHER = {  # What is put together here, beside the programs.
     "gateway": lambda build, known: bench_gateway.measure(
         build, run_program(known["gateway_start"])["gateway_start_ms"], "--quick" in sys.argv,
         "--json" in sys.argv),
+    "sandbox-hf": lambda build, known: bench_hf.measure(build),
 }
+
+
+def take_backend(words):
+    """The words without --backend NAME; `sandbox` of another backend than local has its own name."""
+    if "--backend" not in words:
+        return words
+    at = words.index("--backend")
+    backend = words[at + 1] if at + 1 < len(words) else ""
+    if backend not in ("local", "hf") or "sandbox" not in words:
+        raise SystemExit("dev: error: want bench sandbox --backend local|hf")
+    rest = words[:at] + words[at + 2:]
+    return rest if backend == "local" else [w if w != "sandbox" else "sandbox-hf" for w in rest]
 
 
 def main():
     build = sys.argv[1]
-    names = [a for a in sys.argv[2:] if not a.startswith("--")]
-    flags = [a for a in sys.argv[2:] if a.startswith("--")]
+    words = take_backend(sys.argv[2:])
+    names = [a for a in words if not a.startswith("--")]
+    flags = [a for a in words if a.startswith("--")]
     known = programs(build)
     for name in names:
         if name not in TOGETHER and name not in known:
