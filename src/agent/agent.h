@@ -85,6 +85,9 @@ struct agent {
     const char *mount_path;   /* Its installed folder is mounted here inside, read-only; NULL:
                                  nothing is installed for it. */
     const char *program_path; /* Where its program then is. */
+    const char *home_path;    /* Below the home: where it is put in sandboxes that nothing can be
+                                 mounted in; its installer puts it there too. */
+    const char *installer;    /* The address of a shell script; NULL: there is none. */
     const char *default_version;
     bool must_call; /* A run without a model call is a failure (agent_no_calls). */
     int (*plan)(const struct agent_config *config, const struct agent_job *job,

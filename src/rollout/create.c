@@ -27,7 +27,7 @@ void session_spec(const struct rollout_session *s, enum task_phase phase,
                   enum sandbox_network network, struct sandbox_spec *out) {
     const struct rollout_factory *f = s->factory;
     /* The verifier has no use for the agent's own. */
-    size_t own = f->installed.folder && phase != TASK_VERIFY ? 1 : 0;
+    size_t own = f->installed.folder && factory_mounts_agent(f) && phase != TASK_VERIFY ? 1 : 0;
     *out = (struct sandbox_spec){
         .owner = f->owner,
         .run = f->run,

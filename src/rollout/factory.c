@@ -60,6 +60,10 @@ static int check_machine(struct rollout_factory *f, struct err *err) {
     r = r < 0 ? r
               : agent_find_installed(dir, f->agent, f->o.config->opencode_version, &f->installed,
                                      err);
+    if (r == ERR_ENVIRONMENT && !factory_mounts_agent(f)) {
+        *err = (struct err){0}; /* It may be in the image, and can be installed there. */
+        return 0;
+    }
     if (r == 0) {
         f->mounts[0] =
             (struct sandbox_mount){.host_path = f->installed.folder, .path = f->agent->mount_path};

@@ -63,6 +63,11 @@ static inline struct sandbox_machine factory_machine(const struct rollout_factor
     return f->o.machine ? *f->o.machine : (struct sandbox_machine){0};
 }
 
+/* Else it is a machine of its own, and what it needs is sent there. */
+static inline bool factory_mounts_agent(const struct rollout_factory *f) {
+    return f->backend->has_model_socket;
+}
+
 static inline bool factory_captures(const struct rollout_factory *f) {
     return f->o.mode == ROLLOUT_TRANSPARENT_PROXY;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "rollout/agent_place.h"
 #include "rollout/capture.h"
 
 int session_plan(struct rollout_session *s, double deadline_unix, struct agent_plan *out,
@@ -20,6 +21,7 @@ int session_plan(struct rollout_session *s, double deadline_unix, struct agent_p
     struct agent_job job = {
         .instruction = s->task->instruction,
         .base_url = s->model_url,
+        .program = s->program,
         .api_key = s->token,
         .title = s->name,
         .deadline_unix = deadline_unix,
@@ -57,7 +59,8 @@ int session_place_files(struct rollout_session *s, const struct task_file *files
 
 int session_place(struct rollout_session *s, struct err *err) {
     session_say(s, NULL, "placing %s and %zu files", s->factory->agent->name, s->task->n_files);
-    int r = session_open_model(s, err);
+    int r = factory_mounts_agent(s->factory) ? 0 : session_place_agent(s, err);
+    r = r < 0 ? r : session_open_model(s, err);
     if (r < 0) {
         return r;
     }

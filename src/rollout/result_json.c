@@ -104,9 +104,9 @@ static json_t *own_part(const struct rollout_session *s, const struct turns *tur
         s->isolation ? json_incref(s->isolation) : json_object(), "findings", s->findings, "run",
         f->run, "rollout", s->rollout, "group", s->group, "attempt", (json_int_t)s->attempt,
         "backend", f->backend->name, "agent", f->agent->name, "agent_version",
-        or_null(f->installed.version), "model", json_text(sv_from(f->o.config->model)), "started",
-        s->began_unix, "agent_ran_s", to_ms(s->agent_ran_s), "calls", (json_int_t)s->stats.calls,
-        "completion_tokens",
+        or_null(factory_mounts_agent(f) ? f->installed.version : s->agent_version), "model",
+        json_text(sv_from(f->o.config->model)), "started", s->began_unix, "agent_ran_s",
+        to_ms(s->agent_ran_s), "calls", (json_int_t)s->stats.calls, "completion_tokens",
         (json_int_t)(factory_captures(f) ? turns->completion_tokens
                                          : (long long)s->stats.completion_tokens));
 }

@@ -109,6 +109,8 @@ static void session_destroy(struct rollout_session *s) {
     json_decref(s->verify_results);
     json_decref(s->result);
     free(s->log_path);
+    free(s->program);
+    free(s->agent_version);
     free(s->model_url);
     free(s->token);
     inside_free(s->inside);

@@ -75,6 +75,8 @@ struct rollout_session {
     json_t *isolation;
     struct gateway_session *gateway;    /* NULL where the gateway is in the sandbox. */
     struct inside *inside;              /* That one. */
+    char *program;                      /* Of the agent, inside; NULL: where it is mounted. */
+    char *agent_version;                /* NULL: none, or not known yet. */
     char *model_url;                    /* What the agent is told; */
     char *token;                        /* and its only key. */
     bool policy_changed;                /* While the gateway inside could not be told. */

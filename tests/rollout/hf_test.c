@@ -1,48 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <arpa/inet.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "tests/rollout/ground.h"
-#include "tests/rollout/model.h"
+#include "tests/rollout/hf_ground.h"
 #include "tests/sandbox/hf_hub.h"
-#include "tests/sandbox/local_world.h"
 #include "tests/testing.h"
 
-/* Whole rollouts in sandboxes of a fake Hub, with the gateway inside the sandbox; the agent is a
- * shell script. */
-
-#define HOME "/root"
-
-static const char model_script[] =
-    "{\"any_model\": true, \"scenes\": [{\"when\": {\"user_has\": \"slow\"}, \"delay_ms\": 60000,"
-    " \"reply\": {\"text\": \"At last.\"}}],"
-    " \"otherwise\": {\"reply\": {\"text\": \"Done.\"}}}";
-
-static struct model model;
-static struct ground *model_ground;
-static json_t *mounts;
-static int public_port; /* Of the gateway; the Hub's jobs reach it. */
-
-static void assert_outcome(const struct rollout_result *r, const char *status, const char *cause) {
-    if (strcmp(r->status, status) != 0 || strcmp(r->cause ? r->cause : "-", cause) != 0) {
-        AUTO_FREE char *text = json_dumps(r->json, JSON_INDENT(1));
-        fail_msg("want %s/%s, got %s/%s: %s\n%s", status, cause, r->status,
-                 r->cause ? r->cause : "-", r->error ? r->error : "", text);
-    }
-}
-
-static const char *text_at(const json_t *object, const char *field) {
-    const char *text = json_string_value(json_object_get(object, field));
-    return text ? text : "";
-}
-
-static json_int_t int_at(const struct rollout_result *r, const char *field) {
-    return json_integer_value(json_object_get(r->json, field));
-}
+/* Whole rollouts in sandboxes of a fake Hub, by the ways in which an agent there reaches its model;
+ * the agent is a shell script. */
 
 static void calls_through_the_gateway_inside_are_captured_and_graded(void **state) {
     struct rollout_result r = {0};
@@ -51,14 +18,14 @@ static void calls_through_the_gateway_inside_are_captured_and_graded(void **stat
                " 'setup': ['echo ready > ready'],"
                " 'verify': ['grep -q hello made', 'grep -q ready ready', 'false']}",
                NULL, &r);
-    assert_outcome(&r, "ok", "-");
+    hf_ground_assert_outcome(&r, "ok", "-");
     assert_true(r.has_reward);
     assert_float_equal(r.reward, 2.0F / 3, 0.001F);
-    assert_int_equal(int_at(&r, "calls"), 3);
-    assert_string_equal(text_at(r.json, "capture_level"), "tokens");
-    assert_string_equal(text_at(r.json, "backend"), "hf");
-    assert_true(strncmp(text_at(json_object_get(r.json, "isolation"), "model_key"), "key_exposed",
-                        strlen("key_exposed")) == 0);
+    assert_int_equal(hf_ground_int(&r, "calls"), 3);
+    assert_string_equal(hf_ground_text(r.json, "capture_level"), "tokens");
+    assert_string_equal(hf_ground_text(r.json, "backend"), "hf");
+    assert_true(strncmp(hf_ground_text(json_object_get(r.json, "isolation"), "model_key"),
+                        "key_exposed", strlen("key_exposed")) == 0);
     assert_int_equal(json_array_size(json_object_get(r.json, "proxy_turns")), 3);
     assert_int_equal(hub_alive(), 0);
     rollout_result_deinit(&r);
@@ -76,7 +43,7 @@ static void no_part_of_the_key_is_in_files_arguments_or_environments(void **stat
                 " 'verify': ['! grep -a -q sk-real-[k]ey all.txt', 'test ! -s found.txt',"
                 "            'test -s all.txt']}",
                 NULL, &r);
-    assert_outcome(&r, "ok", "-");
+    hf_ground_assert_outcome(&r, "ok", "-");
     assert_float_equal(r.reward, 1, 0.001F);
     rollout_result_deinit(&r);
     ground_assert_nowhere(g->dir, GROUND_KEY);
@@ -86,7 +53,7 @@ static void no_part_of_the_key_is_in_files_arguments_or_environments(void **stat
     assert_true(sv_find(buf_sv(&log), SV(GROUND_KEY)) == (size_t)-1);
     /* The endpoint has it. */
     AUTO_BUF struct buf seen = {0};
-    assert_ok(file_read(model.log, 64u << 20, &seen, &err), &err);
+    assert_ok(file_read(hf_ground.model.log, 64u << 20, &seen, &err), &err);
     assert_true(sv_find(buf_sv(&seen), SV(GROUND_KEY)) != (size_t)-1);
 }
 
@@ -95,18 +62,18 @@ static void a_black_box_s_calls_pass_unchanged_and_are_counted(void **state) {
     struct rollout_result r = {0};
     g->options.mode = ROLLOUT_BLACK_BOX;
     ground_roll(g, "{'instruction': 'python3 /opt/call.py 2', 'verify': ['true']}", NULL, &r);
-    assert_outcome(&r, "ok", "-");
-    assert_int_equal(int_at(&r, "calls"), 2);
+    hf_ground_assert_outcome(&r, "ok", "-");
+    assert_int_equal(hf_ground_int(&r, "calls"), 2);
     assert_int_equal(json_array_size(json_object_get(r.json, "proxy_turns")), 0);
-    assert_string_equal(text_at(r.json, "capture_level"), "none");
+    assert_string_equal(hf_ground_text(r.json, "capture_level"), "none");
     rollout_result_deinit(&r);
 }
 
 static void a_stranger_inside_may_not_use_the_model(void **state) {
     struct rollout_result r = {0};
     ground_roll(*state, "{'instruction': 'TOKEN=other python3 /opt/call.py 1'}", NULL, &r);
-    assert_outcome(&r, "ok", "agent_crash");
-    assert_int_equal(int_at(&r, "calls"), 0);
+    hf_ground_assert_outcome(&r, "ok", "agent_crash");
+    assert_int_equal(hf_ground_int(&r, "calls"), 0);
     rollout_result_deinit(&r);
 }
 
@@ -115,7 +82,7 @@ static void an_agent_that_must_call_and_does_not_has_failed(void **state) {
     struct rollout_result r = {0};
     g->options.require_calls = true;
     ground_roll(g, "{'instruction': 'true', 'verify': ['true']}", NULL, &r);
-    assert_outcome(&r, "failed", "agent_no_calls");
+    hf_ground_assert_outcome(&r, "failed", "agent_no_calls");
     rollout_result_deinit(&r);
 }
 
@@ -124,8 +91,8 @@ static void an_endpoint_that_answers_nothing_is_down(void **state) {
     struct rollout_result r = {0};
     g->config.agent.base_url = "http://127.0.0.1:9/v1";
     ground_roll(g, "{'instruction': 'python3 /opt/call.py 1; true', 'verify': ['true']}", NULL, &r);
-    assert_outcome(&r, "failed", "upstream_down");
-    assert_int_equal(int_at(&r, "calls"), 1);
+    hf_ground_assert_outcome(&r, "failed", "upstream_down");
+    assert_int_equal(hf_ground_int(&r, "calls"), 1);
     rollout_result_deinit(&r);
 }
 
@@ -135,7 +102,7 @@ static void an_open_call_is_written_down_when_the_agent_is_stopped(void **state)
     g->options.limits.agent_s = 2;
     ground_roll(g, "{'instruction': 'python3 /opt/call.py 1; python3 /opt/call.py 1 slow'}", NULL,
                 &r);
-    assert_outcome(&r, "ok", "agent_timeout");
+    hf_ground_assert_outcome(&r, "ok", "agent_timeout");
     const json_t *turns = json_object_get(r.json, "proxy_turns");
     assert_int_equal(json_array_size(turns), 2);
     AUTO_FREE char *trace = ground_read(&r, "trace.jsonl");
@@ -158,8 +125,8 @@ static void calls_of_a_sandbox_that_is_lost_are_kept(void **state) {
     struct rollout_control control = {.progress = lose_sandbox, .progress_arg = &is_lost};
     ground_roll(*state, "{'instruction': 'python3 /opt/call.py 2; sleep 120', 'verify': ['true']}",
                 &control, &r);
-    assert_outcome(&r, "failed", "sandbox_lost");
-    assert_int_equal(int_at(&r, "calls"), 2);
+    hf_ground_assert_outcome(&r, "failed", "sandbox_lost");
+    assert_int_equal(hf_ground_int(&r, "calls"), 2);
     assert_int_equal(json_array_size(json_object_get(r.json, "proxy_turns")), 2);
     assert_int_equal(hub_alive(), 0);
     rollout_result_deinit(&r);
@@ -172,7 +139,7 @@ static void a_gateway_that_does_not_start_is_told_with_its_log(void **state) {
                 "{'instruction': 'true', 'network': 'full', 'setup':"
                 " ['python3 -m http.server -b 127.0.0.1 7000 >/dev/null 2>&1 & sleep 1']}",
                 NULL, &r);
-    assert_outcome(&r, "failed", "capture_fault");
+    hf_ground_assert_outcome(&r, "failed", "capture_fault");
     assert_non_null(strstr(r.error, "7000"));
     assert_int_equal(hub_alive(), 0);
     rollout_result_deinit(&r);
@@ -189,7 +156,7 @@ static void a_program_that_does_not_run_inside_ends_the_rollout(void **state) {
     setenv("SNAFFLE_GATEWAY_PROGRAM", other, 1);
     ground_roll(g, "{'instruction': 'true'}", NULL, &r);
     setenv("SNAFFLE_GATEWAY_PROGRAM", real, 1);
-    assert_outcome(&r, "failed", "capture_fault");
+    hf_ground_assert_outcome(&r, "failed", "capture_fault");
     assert_non_null(strstr(r.error, "no such machine"));
     assert_int_equal(hub_alive(), 0);
     rollout_result_deinit(&r);
@@ -198,7 +165,7 @@ static void a_program_that_does_not_run_inside_ends_the_rollout(void **state) {
 static void the_agent_calls_a_gateway_at_a_public_address(void **state) {
     struct ground *g = *state;
     struct rollout_result r = {0};
-    AUTO_FREE char *address = mem_printf("127.0.0.1:%d", public_port);
+    AUTO_FREE char *address = mem_printf("127.0.0.1:%d", hf_ground.public_port);
     AUTO_FREE char *url = mem_printf("http://%s/", address);
     g->config.agent.capture = "public";
     g->config.agent.public_url = url;
@@ -209,11 +176,11 @@ static void the_agent_calls_a_gateway_at_a_public_address(void **state) {
                 " ! BASE_URL=${BASE_URL%/s/*}/s/0123/v1 TOKEN=x python3 /opt/call.py 1',"
                 " 'verify': ['grep -q /s/.*/v1 url']}",
                 NULL, &r);
-    assert_outcome(&r, "ok", "-");
+    hf_ground_assert_outcome(&r, "ok", "-");
     assert_float_equal(r.reward, 1, 0.001F);
-    assert_int_equal(int_at(&r, "calls"), 2);
-    assert_string_equal(text_at(r.json, "capture_level"), "tokens");
-    assert_string_equal(text_at(json_object_get(r.json, "isolation"), "model_key"),
+    assert_int_equal(hf_ground_int(&r, "calls"), 2);
+    assert_string_equal(hf_ground_text(r.json, "capture_level"), "tokens");
+    assert_string_equal(hf_ground_text(json_object_get(r.json, "isolation"), "model_key"),
                         "enforced: it stays outside");
     rollout_result_deinit(&r);
 }
@@ -248,20 +215,7 @@ static void ways_that_can_not_be_are_refused(void **state) {
     }
 }
 
-static int set_up(void **state) {
-    hub_set_faults("[]");
-    int r = ground_set_up(state);
-    struct ground *g = *state;
-    g->options.backend = "hf";
-    g->options.logprobs_processed = true; /* The scripted model's are. */
-    g->config.agent.base_url = model.url;
-    g->config.agent.model = "scripted";
-    g->config.agent.sandbox_home = HOME;
-    g->config.agent.mounts = mounts;
-    return r;
-}
-
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, ground_take_down)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, hf_ground_set_up, ground_take_down)
 
 static const struct CMUnitTest tests[] = {
     CASE(calls_through_the_gateway_inside_are_captured_and_graded),
@@ -278,51 +232,8 @@ static const struct CMUnitTest tests[] = {
     CASE(ways_that_can_not_be_are_refused),
 };
 
-/* A port that nobody else gets: bound, it can still be listened at by who shares the address. */
-static int reserve_port(void) {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n = sizeof at;
-    int yes = 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &n), 0);
-    return ntohs(at.sin_port);
-}
-
-/* One model for all tests: the Hub's jobs reach its port. */
-static void start_model(void) {
-    struct err err = {0};
-    void *state = NULL;
-    assert_int_equal(ground_set_up(&state), 0);
-    model_ground = state;
-    AUTO_FREE char *script = mem_printf("%s/script.json", model_ground->dir);
-    assert_ok(file_write(script, sv_from(model_script), 0644, &err), &err);
-    model_start(&model, model_ground, script);
-    hub_reach((int)strtol(strrchr(model.url, ':') + 1, NULL, 10));
-    public_port = reserve_port();
-    hub_reach(public_port);
-    mounts = json_pack("[s]", SOURCE_ROOT "/tests/rollout/call.py:/opt/call.py");
-}
-
-static void stop_model(void) {
-    void *state = model_ground;
-    model_stop(&model);
-    ground_take_down(&state);
-    json_decref(mounts);
-}
-
 int main(int argc, char **argv) {
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    world_enter(/* as_user= */ false);
-    start_model();
-    if (!hub_start(argc > 1 ? argv[1] : "protocol=3")) {
-        (void)printf("1..0 # SKIP no fake Hub here\n");
-        stop_model();
-        return world_leave() ? 0 : 1;
-    }
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    hub_stop();
-    stop_model();
-    return world_leave() ? failed : 1;
+    bool here = hf_ground_begin(argc > 1 ? argv[1] : "protocol=3",
+                                SOURCE_ROOT "/tests/rollout/hf_model.json");
+    return hf_ground_end(here ? cmocka_run_group_tests(tests, NULL, NULL) : 0);
 }

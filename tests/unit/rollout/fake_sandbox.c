@@ -128,6 +128,9 @@ static int fake_exec(struct sandbox *s, const struct sandbox_exec *what, struct 
     }
     out->exit_code = f ? f->exit_code : 0;
     out->timed_out = f && f->timed_out;
+    if (f && f->out) {
+        return buf_adds(&out->out, f->out);
+    }
     return strcmp(detail, "clean find") == 0 ? buf_add_sv(&out->out, fake.listing) : 0;
 }
 
@@ -272,3 +275,5 @@ static int fake_create(const struct sandbox_spec *spec, deadline_ms until,
 
 const struct sandbox_backend fake_backend = {
     .name = "fake", .home = "/home/user", .has_model_socket = true, .create = fake_create};
+const struct sandbox_backend fake_remote = {
+    .name = "remote", .home = "/home/user", .create = fake_create};

@@ -12,12 +12,14 @@
  * call is written into `events`; the call that a fault names fails.
  */
 extern const struct sandbox_backend fake_backend;
+extern const struct sandbox_backend fake_remote; /* Without a socket of this machine. */
 
 struct fake_fault {
     const char *call; /* "create", "exec:TEXT" (the command holds TEXT), "start" ... */
     int code;         /* What it returns; 0: no error, but ... */
     int exit_code;    /* ... the command's exit, */
-    bool timed_out;   /* or its time-out. */
+    bool timed_out;   /* or its time-out; */
+    const char *out;  /* and what it prints. */
     int times;        /* How often; 0: always. */
 };
 

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/install.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "rollout/agents.h"
+#include "tests/rollout/hf_ground.h"
+#include "tests/sandbox/hf_hub.h"
+#include "tests/sandbox/local_world.h"
+#include "tests/testing.h"
+
+/* How an agent's program comes into a sandbox of the Hub, and the real OpenCode there. */
+
+static char *agents; /* This machine's own; found before the test's state is. */
+
+static void find_agents(void) {
+    struct err err = {0};
+    struct agent_installed found = {0};
+    if (rollout_agents_dir(&agents, &err) < 0 ||
+        agent_find_installed(agents, &agent_opencode, NULL, &found, &err) < 0) {
+        free(TAKE(agents));
+    }
+    agent_installed_deinit(&found);
+}
+
+/* The example's model script is OpenCode's; the others here make no use of what it says. */
+static void opencode_is_sent_and_every_token_of_its_work_is_there(void **state) {
+    struct ground *g = *state;
+    struct task task = {0};
+    struct err err = {0};
+    struct rollout_result r = {0};
+    if (!agents) {
+        skip_because("opencode is not installed: run 'snaffle agent install opencode'");
+    }
+    g->options.running = NULL;
+    assert_ok(task_load(SOURCE_ROOT "/examples/binary_search", &task, &err), &err);
+    assert_ok(rollout_run(ground_factory(g), &task, NULL, NULL, &r, &err), &err);
+    hf_ground_assert_outcome(&r, "ok", "-");
+    assert_true(r.has_reward && r.reward == 1);
+    ground_check(g, &r);
+    assert_string_equal(hf_ground_text(r.json, "agent_version"), agent_opencode.default_version);
+    assert_string_equal(hf_ground_text(r.json, "capture_level"), "tokens");
+    assert_string_equal(hf_ground_text(r.json, "backend"), "hf");
+    assert_true(hf_ground_int(&r, "calls") >= 2);
+    size_t i;
+    json_t *turn;
+    json_array_foreach(json_object_get(r.json, "proxy_turns"), i, turn) {
+        bool agent = strcmp(hf_ground_text(turn, "role"), "agent") == 0;
+        assert_int_equal(json_is_true(json_object_get(turn, "trainable")), agent);
+    }
+    static const char *const phases[] = {"create", "install", "agent", "verify", "teardown"};
+    for (i = 0; i < ARRAY_LEN(phases); i++) {
+        assert_true(json_is_number(json_object_get(json_object_get(r.json, "phases"), phases[i])));
+    }
+    assert_int_equal(hub_alive(), 0);
+    rollout_result_deinit(&r);
+    task_deinit(&task);
+}
+
+/* --- programs that stand for OpenCode and for what fetches it --- */
+
+#define VERSION "9.8.7" /* Nobody has it installed. */
+
+/* It says its version, and makes the calls that the test counts. */
+static const char program[] = "#!/bin/sh\n"
+                              "[ \"$1\" != --version ] || { echo " VERSION "; exit 0; }\n"
+                              "test \"$1\" = run && echo worked >made\n";
+
+/* A file of the ground's at this place in the image. */
+static void put_in_image(struct ground *g, const char *name, const char *text, const char *place) {
+    struct err err = {0};
+    AUTO_FREE char *path = file_join(g->dir, name);
+    AUTO_FREE char *mount = mem_printf("%s:%s", path, place);
+    assert_ok(file_write(path, sv_from(text), 0755, &err), &err);
+    json_t *all = json_deep_copy(g->config.agent.mounts);
+    json_array_append_new(all, json_string(mount));
+    g->config.agent.mounts = all; /* A test program's few bytes. */
+}
+
+static int set_up(void **state) {
+    if (agents) {
+        AUTO_FREE char *here = file_join(world_state(), "agents");
+        (void)unlink(here);
+        assert_int_equal(symlink(agents, here), 0);
+    }
+    return hf_ground_set_up(state);
+}
+
+/* What a login shell of the installer's finds first. */
+static void put_curl(struct ground *g, const char *text) {
+    put_in_image(g, "curl", text, "/opt/fetch/curl");
+    put_in_image(g, "profile", "PATH=/opt/fetch:$PATH\n", "/root/.bash_profile");
+}
+
+static void use_opencode(struct ground *g, const char *version) {
+    g->options.running = NULL;
+    g->options.mode = ROLLOUT_BLACK_BOX; /* It need not call. */
+    g->config.agent.opencode_version = version;
+}
+
+static const char task[] = "{'instruction': 'Work.', 'verify': ['grep -q worked made']}";
+
+static void assert_worked(const struct rollout_result *r) {
+    hf_ground_assert_outcome(r, "ok", "-");
+    assert_true(r->has_reward && r->reward == 1);
+    assert_string_equal(hf_ground_text(r->json, "agent_version"), VERSION);
+}
+
+static void what_the_image_has_at_the_version_that_is_wanted_is_taken(void **state) {
+    struct ground *g = *state;
+    struct rollout_result r = {0};
+    use_opencode(g, VERSION);
+    put_in_image(g, "opencode", program, agent_opencode.program_path);
+    ground_roll(g, task, NULL, &r);
+    assert_worked(&r);
+    rollout_result_deinit(&r);
+}
+
+/* Stands for curl: fails so often with this exit code, then gives the installer. */
+#define CURL(failures, exit_code, installer)                                                       \
+    "#!/bin/sh\n"                                                                                  \
+    "echo x >>/opt/fetched\n"                                                                      \
+    "[ $(grep -c x /opt/fetched) -gt " failures " ] || { echo curl: no >&2; exit " exit_code       \
+    "; }\n"                                                                                        \
+    "cat <<'END'\n" installer "END\n"
+
+#define GOOD_INSTALLER                                                                             \
+    "test \"$*\" = '--version " VERSION "' || exit 3\n"                                            \
+    "mkdir -p $HOME/.opencode/bin; cp /opt/program $HOME/.opencode/bin/opencode\n"
+
+static void
+its_own_installer_gets_the_pin_and_another_attempt_after_the_network_failed(void **state) {
+    struct ground *g = *state;
+    struct rollout_result r = {0};
+    use_opencode(g, VERSION);
+    put_in_image(g, "program", program, "/opt/program");
+    put_curl(g, CURL("1", "6", GOOD_INSTALLER));
+    ground_roll(g, task, NULL, &r);
+    assert_worked(&r);
+    rollout_result_deinit(&r);
+}
+
+static void count_attempts(void *arg, const struct rollout_event *e) {
+    unsigned *attempts = arg;
+    *attempts += e->text && strstr(e->text, "installing") ? 1 : 0;
+}
+
+static void an_installer_that_knows_no_latest_version_is_not_asked_again(void **state) {
+    struct ground *g = *state;
+    struct rollout_result r = {0};
+    unsigned attempts = 0;
+    struct rollout_control control = {.progress = count_attempts, .progress_arg = &attempts};
+    use_opencode(g, "latest");
+    put_curl(g, CURL("0", "0", "echo Failed to fetch version information; exit 1\n"));
+    ground_roll(g, task, &control, &r);
+    hf_ground_assert_outcome(&r, "failed", "agent_install");
+    assert_non_null(strstr(r.error, "pin one"));
+    assert_int_equal(attempts, 1);
+    assert_int_equal(hub_alive(), 0);
+    rollout_result_deinit(&r);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, ground_take_down)
+
+static const struct CMUnitTest tests[] = {
+    CASE(opencode_is_sent_and_every_token_of_its_work_is_there),
+    CASE(what_the_image_has_at_the_version_that_is_wanted_is_taken),
+    CASE(its_own_installer_gets_the_pin_and_another_attempt_after_the_network_failed),
+    CASE(an_installer_that_knows_no_latest_version_is_not_asked_again),
+};
+
+int main(int argc, char **argv) {
+    find_agents();
+    bool here = hf_ground_begin(argc > 1 ? argv[1] : "protocol=3",
+                                SOURCE_ROOT "/examples/binary_search/model_script.json");
+    int failed = hf_ground_end(here ? cmocka_run_group_tests(tests, NULL, NULL) : 0);
+    free(agents);
+    return failed;
+}
