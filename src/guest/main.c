@@ -8,6 +8,7 @@
 
 #include "base/sv.h"
 #include "guest/clear.h"
+#include "guest/guard.h"
 #include "guest/protocol.h"
 #include "guest/put.h"
 #include "guest/run.h"
@@ -23,6 +24,7 @@ static int usage(void) {
           "       snaffle-guest run --spec FILE\n"
           "       snaffle-guest put --from FILE --to PATH --mode OCTAL [--user N]\n"
           "       snaffle-guest clear [--user N]\n"
+          "       snaffle-guest guard PROGRAM NAME [ARGUMENT]...\n"
           "       snaffle-guest --version\n",
           stderr);
     return EXIT_USAGE;
@@ -191,6 +193,15 @@ static int main_clear(int argc, char **argv) {
     return clear_machine((uint32_t)user, &err) < 0 ? fail(&err) : 0;
 }
 
+static int main_guard(int argc, char **argv) {
+    if (argc < 3) {
+        return usage();
+    }
+    struct err err = {0};
+    int r = guard(argv[1], argv + 2, &err);
+    return r < 0 ? fail(&err) : r;
+}
+
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         puts("snaffle-guest " SNAFFLE_VERSION);
@@ -207,6 +218,9 @@ int main(int argc, char **argv) {
     }
     if (argc >= 2 && strcmp(argv[1], "clear") == 0) {
         return main_clear(argc - 1, argv + 1);
+    }
+    if (argc >= 2 && strcmp(argv[1], "guard") == 0) {
+        return main_guard(argc - 1, argv + 1);
     }
     return usage();
 }

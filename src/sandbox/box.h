@@ -40,7 +40,7 @@ struct box {
 #define BOX_NONE ((struct box){.lock_fd = -1, .user = {.lock_fd = -1}, .disk = {.loop_fd = -1}})
 
 /* bwrap runs under this name, with the id behind it: so people see whose it is, and a sweep finds
- * it. */
+ * it. What serves a sandbox from outside has one that begins so, with "-" behind the id. */
 #define BOX_PROCESS_NAME "snaffle-sandbox-"
 
 /* Makes the box and locks it; the disk's size is the spec's. Nothing is left after a failure. */

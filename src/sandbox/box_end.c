@@ -74,19 +74,27 @@ int box_end_noted(const struct box_traces *t, struct err *err) {
     return 1;
 }
 
-/* Whether the process has the sandbox's name and user. A zombie has no name any more. */
+static bool has_uid(const char *status, uid_t uid) {
+    char line[32];
+    snprintf(line, sizeof line, "\nUid:\t%u\t", (unsigned)uid);
+    return strstr(status, line) != NULL;
+}
+
+/* Whether the process has the sandbox's name, or one that begins so, and its user or ours. A zombie
+ * has no name any more. */
 static bool is_named(pid_t pid, const struct box_traces *t) {
     char path[64];
     char text[STATUS_BYTES];
     char want[64];
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
-    snprintf(want, sizeof want, BOX_PROCESS_NAME "%s", t->id);
-    if (read_proc(path, text, sizeof text) <= 0 || strcmp(text, want) != 0) {
+    int n = snprintf(want, sizeof want, BOX_PROCESS_NAME "%s", t->id);
+    if (read_proc(path, text, sizeof text) <= 0 || strncmp(text, want, (size_t)n) != 0 ||
+        (text[n] != '\0' && text[n] != '-')) {
         return false;
     }
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    snprintf(want, sizeof want, "\nUid:\t%u\t", (unsigned)t->uid);
-    return read_proc(path, text, sizeof text) > 0 && strstr(text, want);
+    return read_proc(path, text, sizeof text) > 0 &&
+           (has_uid(text, t->uid) || has_uid(text, geteuid()));
 }
 
 /* Signals every process of the name; gives how many there were. The descriptor comes first: if the

@@ -72,6 +72,8 @@ int local_end(struct local *l, struct err *err);
 
 /* Kills and reaps a child of ours; *pid is 0 after. */
 void local_end_child(pid_t *pid);
+/* The same for one that a guard runs, which is asked, so that it takes the program along. */
+void local_end_helper(pid_t *pid);
 
 /* Waits for one of `fds` (at most 4), the deadline, the caller's cancel or the sandbox's own end.
  */

@@ -58,6 +58,13 @@ void local_end_child(pid_t *pid) {
     }
 }
 
+void local_end_helper(pid_t *pid) {
+    if (*pid > 0) {
+        kill(*pid, SIGTERM);
+        reap(pid);
+    }
+}
+
 /* A pidfd of a namespace's first process turns readable when the kernel has ended and reaped every
  * other process of it: that is the proof that all are dead. */
 static int end_payload(struct life *life, struct err *err) {
@@ -80,7 +87,7 @@ static int end_payload(struct life *life, struct err *err) {
 int local_end(struct local *l, struct err *err) {
     int r = end_payload(&l->life, err);
     local_end_child(&l->life.bwrap);
-    local_end_child(&l->life.helper);
+    local_end_helper(&l->life.helper);
     local_limits_keep(l);
     cgroup_remove(&l->box.cgroup);
     return r;

@@ -109,21 +109,27 @@ static const char *const slirp_root[] = {"slirp4netns",
                                          "tap0",
                                          NULL};
 
-/* It holds both ends of `words`: it goes on speaking after we have stopped to listen, and a pipe
- * without a reader would end it. */
-static int spawn_helper(const struct local_net *net, pid_t payload, const int words[2], pid_t *out,
-                        struct err *err) {
+/* A guard starts it, since joining the sandbox's user namespace costs it its parent-death signal.
+ * Both are named after the sandbox: a sweep finds what a killed guard leaves. It tells which of its
+ * programs pasta is by its name. It holds both ends of `words`: it goes on speaking after we have
+ * stopped to listen, and a pipe without a reader would end it. */
+static int spawn_helper(const struct local *l, const struct local_net *net, pid_t payload,
+                        const int words[2], pid_t *out, struct err *err) {
     AUTO_CLOSE int netns = -1;
     AUTO_CLOSE int userns = -1;
     int r = open_namespaces(payload, &netns, &userns, err);
     if (r < 0) {
         return r;
     }
+    char own_name[64];
+    char name[80];
+    snprintf(own_name, sizeof own_name, BOX_PROCESS_NAME "%s", l->box.id);
+    snprintf(name, sizeof name, "%s-%s", own_name, (net->is_pasta ? pasta_root : slirp_root)[0]);
     /* Only root can be told to stay root, and only root's slirp4netns can shut itself in. */
-    const char *argv[ARRAY_LEN(pasta_root)];
+    const char *argv[4 + ARRAY_LEN(pasta_root)] = {own_name, "guard", net->program, name};
     const char *const *from = net->is_pasta ? pasta_root : slirp_root;
-    size_t n = 0;
-    for (size_t i = 0; from[i]; i++) {
+    size_t n = 4;
+    for (size_t i = 1; from[i]; i++) {
         bool only_root = i == 1 || (net->is_pasta && i == 2);
         if (!only_root || geteuid() == 0) {
             argv[n++] = from[i];
@@ -131,7 +137,7 @@ static int spawn_helper(const struct local_net *net, pid_t payload, const int wo
     }
     argv[n] = NULL;
     struct spawn what = {
-        .program = net->program,
+        .program = l->guest_program,
         .argv = argv,
         .fds = {netns, userns, words[0]},
         .n_fds = 3,
@@ -193,7 +199,7 @@ int local_net_attach(const struct local *l, const struct local_net *net, pid_t p
     if (pipe2(words, O_CLOEXEC | O_NONBLOCK) < 0) {
         return err_sys(err, ERR_SYS, errno, "cannot make a pipe");
     }
-    int r = spawn_helper(net, payload, words, out_helper, err);
+    int r = spawn_helper(l, net, payload, words, out_helper, err);
     close(words[1]);
     if (r == 0) {
         r = await_up(l, net, payload, words[0], until, cancel, out_helper, err);

@@ -19,11 +19,14 @@
 static char sleeping[96]; /* The command line of the owner's processes that try to get away. */
 
 /* Makes a sandbox whose processes try to get away, says so, and waits to be killed. */
-static int be_owner(const char *mark) {
+static int be_owner(const char *mark, const char *network) {
     struct err err = {0};
     struct sandbox *s = NULL;
     struct sandbox_output o = {0};
     struct sandbox_spec spec = {.owner = "test", .run = "dead", .rollout = "case"};
+    if (strcmp(network, "full") == 0) {
+        spec.network = SANDBOX_NETWORK_FULL;
+    }
     AUTO_FREE char *shell =
         mem_printf("for i in 1 2 3; do (setsid nohup sleep %s >/dev/null 2>&1 &); done", mark);
     struct sandbox_exec what = {.shell = shell};
@@ -39,8 +42,8 @@ static int be_owner(const char *mark) {
     }
 }
 
-static struct owner start_owner(void) {
-    const char *const args[] = {world_mark(), NULL};
+static struct owner start_owner(const char *network) {
+    const char *const args[] = {world_mark(), network, NULL};
     return owner_start(args);
 }
 
@@ -77,7 +80,7 @@ static uid_t uid_of_dead(void) {
 static void an_owner_killed_outright_leaves_no_process_and_a_sweep_the_rest(void **state) {
     (void)state;
     struct sandbox *live = contract_make(NULL);
-    struct owner owner = start_owner();
+    struct owner owner = start_owner("none");
     assert_true(owner_says(&owner, "ready"));
     await_named(sleeping, 3);
     owner_kill(&owner);
@@ -133,7 +136,7 @@ static void no_group_and_no_device_of_a_dead_owner_is_left(void **state) {
     int living = loop_devices();
     for (int i = 0; i < 10; i++) {
         char owner_name[64];
-        struct owner owner = start_owner();
+        struct owner owner = start_owner("none");
         snprintf(owner_name, sizeof owner_name, "snaffle-%d.", (int)owner.pid);
         if (i % 2 == 0) {
             assert_true(owner_says(&owner, "ready"));
@@ -162,22 +165,26 @@ static json_t *dead_ones(void) {
     return list;
 }
 
+/* A child that has not become bwrap yet still holds the lock. */
+static void sweep_the_dead(void) {
+    deadline_ms until = deadline_in_s(PATIENCE_S);
+    for (size_t left = 1; left > 0;) {
+        assert_false(deadline_passed(until));
+        sweep(NULL, false);
+        AUTO_JSON json_t *now = dead_ones();
+        left = json_array_size(now);
+    }
+}
+
 static void an_owner_killed_in_the_middle_of_making_one_leaves_no_process(void **state) {
     (void)state;
     contract_shared();
     for (int i = 0; i < 40; i++) {
-        struct owner owner = start_owner();
+        struct owner owner = start_owner("none");
         clock_sleep_ms(i / 2); /* Making one takes 10 ms. */
         owner_kill(&owner);
         AUTO_JSON json_t *list = dead_ones();
-        /* A child that has not become bwrap yet still holds the lock. */
-        deadline_ms until = deadline_in_s(PATIENCE_S);
-        for (size_t left = 1; left > 0;) {
-            assert_false(deadline_passed(until));
-            sweep(NULL, false);
-            AUTO_JSON json_t *now = dead_ones();
-            left = json_array_size(now);
-        }
+        sweep_the_dead();
         for (size_t k = 0; k < json_array_size(list); k++) {
             json_t *id = json_object_get(json_array_get(list, k), "id");
             assert_int_equal(world_processes_named(json_string_value(id)), 0);
@@ -186,15 +193,51 @@ static void an_owner_killed_in_the_middle_of_making_one_leaves_no_process(void *
     }
 }
 
+/* It has joined the sandbox's user namespace, and so lost what would tell it of a death. */
+static void what_makes_a_full_network_ends_with_its_owner(void **state) {
+    (void)state;
+    struct err err = {0};
+    struct sandbox *s = NULL;
+    struct sandbox_spec spec = {
+        .owner = "test", .run = "live", .rollout = "case", .network = SANDBOX_NETWORK_FULL};
+    int r = sandbox_create(&sandbox_local, &spec, deadline_in_s(PATIENCE_S), NULL, &s, &err);
+    if (r == ERR_ENVIRONMENT) {
+        skip_because("%s", err.msg);
+    }
+    assert_ok(r, &err);
+    contract_end(s);
+    for (int i = 0; i < 10; i++) {
+        struct owner owner = start_owner("full");
+        if (i % 2 == 0) {
+            assert_true(owner_says(&owner, "ready"));
+        } else {
+            clock_sleep_ms(10 * i); /* Making one takes 100 ms. */
+        }
+        owner_kill(&owner);
+        AUTO_JSON json_t *list = dead_ones();
+        if (i % 2 == 0) {
+            assert_int_equal(json_array_size(list), 1);
+            const char *id = json_string_value(json_object_get(json_array_get(list, 0), "id"));
+            await_named(id, 0);
+        }
+        sweep_the_dead();
+        for (size_t k = 0; k < json_array_size(list); k++) {
+            const char *id = json_string_value(json_object_get(json_array_get(list, k), "id"));
+            await_named(id, 0);
+        }
+    }
+}
+
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test(an_owner_killed_outright_leaves_no_process_and_a_sweep_the_rest),
     cmocka_unit_test(no_group_and_no_device_of_a_dead_owner_is_left),
     cmocka_unit_test(an_owner_killed_in_the_middle_of_making_one_leaves_no_process),
+    cmocka_unit_test(what_makes_a_full_network_ends_with_its_owner),
 };
 
 int main(int argc, char **argv) {
-    if (argc > 2 && strcmp(argv[1], "--owner") == 0) {
-        return be_owner(argv[2]);
+    if (argc > 3 && strcmp(argv[1], "--owner") == 0) {
+        return be_owner(argv[2], argv[3]);
     }
     world_enter(argc > 1 && strcmp(argv[1], "--as-user") == 0);
     snprintf(sleeping, sizeof sleeping, "sleep %s", world_mark());
