@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long a gateway takes from exec to its answer on /healthz: the median of some starts, each in
- * a new process. Prints JSON. */
+/*
+ * How long a gateway takes from exec to its answer on /healthz: the median of some starts.
+ *
+ *     gateway_start SNAFFLE gateway
+ *     gateway_start SNAFFLE-GATEWAY --level=tokens
+ *
+ * Prints JSON.
+ */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,25 +20,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "gateway/gateway.h"
+#include "base/sv.h"
 
 #define STARTS 21 /* Odd, so that the median is one of them; a second in all. */
-
-static int serve(const char *dir) {
-    struct journal *j;
-    struct gateway *g;
-    struct err e = {0};
-    if (journal_open(&(struct journal_options){.dir = dir}, &j, &e) < 0 ||
-        gateway_start(&(struct gateway_options){.journal = j, .host = "127.0.0.1"}, &g, &e) < 0) {
-        fprintf(stderr, "gateway_start: %s\n", e.msg);
-        return 1;
-    }
-    printf("%u\n", gateway_port(g));
-    fflush(stdout);
-    for (;;) {
-        pause();
-    }
-}
 
 static int ask_health(uint16_t port) {
     static const char request[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -49,11 +40,21 @@ static int ask_health(uint16_t port) {
     return ok ? 0 : -1;
 }
 
-/* Milliseconds of one start; negative when it failed. */
-static double start_once(const char *self, const char *dir) {
-    int ends[2];
-    char line[32] = "";
+/* "listening on http://127.0.0.1:40123/v1" */
+static uint16_t port_of(struct sv line) {
+    static const struct sv before = {"http://127.0.0.1:", 17};
     unsigned long long port = 0;
+    size_t at = sv_find(line, before);
+    struct sv rest = sv_cut(line, at == (size_t)-1 ? line.n : at + before.n);
+    size_t end = sv_find(rest, SV("/"));
+    (void)sv_parse_u64((struct sv){rest.p, end == (size_t)-1 ? 0 : end}, UINT16_MAX, &port);
+    return (uint16_t)port;
+}
+
+/* Milliseconds of one start; negative when it failed. */
+static double start_once(const char *program, const char *word, const char *dir) {
+    int ends[2];
+    char line[128] = "";
     if (pipe(ends) < 0) {
         return -1;
     }
@@ -61,13 +62,16 @@ static double start_once(const char *self, const char *dir) {
     pid_t pid = fork();
     if (pid == 0) {
         dup2(ends[1], 1);
-        execl(self, self, "--serve", dir, (char *)NULL);
+        const char *const argv[] = {program,  word, "--upstream-url", "http://127.0.0.1:9/v1",
+                                    "--port", "0",  "--journal",      dir,
+                                    NULL};
+        execv(program, (char *const *)(uintptr_t)argv);
         _exit(127);
     }
     close(ends[1]);
     ssize_t n = read(ends[0], line, sizeof line);
-    int ok = n > 1 && sv_parse_u64((struct sv){line, (size_t)n - 1}, UINT16_MAX, &port) &&
-             ask_health((uint16_t)port) == 0;
+    uint16_t port = port_of((struct sv){line, n > 0 ? (size_t)n : 0});
+    int ok = port && ask_health(port) == 0;
     double ms = (double)(clock_us() - from) / 1000;
     close(ends[0]);
     kill(pid, SIGKILL);
@@ -85,15 +89,16 @@ int main(int argc, char **argv) {
     char dir[] = "/tmp/snaffle-bench-XXXXXX";
     double ms[STARTS];
     struct err e = {0};
-    if (argc == 3 && strcmp(argv[1], "--serve") == 0) {
-        return serve(argv[2]);
+    if (argc != 3) {
+        fprintf(stderr, "usage: gateway_start PROGRAM COMMAND-OR-OPTION\n");
+        return 2;
     }
     if (!mkdtemp(dir)) {
         perror("gateway_start");
         return 1;
     }
     for (int i = 0; i < STARTS; i++) {
-        ms[i] = start_once("/proc/self/exe", dir);
+        ms[i] = start_once(argv[1], argv[2], dir);
         if (ms[i] < 0) {
             fprintf(stderr, "gateway_start: a gateway did not answer\n");
             return 1;

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the measuring programs of a release build.
 
-bench.py BUILD [NAME] [--json] [--quick] [--backend local|hf]
+bench.py BUILD [NAME] [--json] [--markdown] [--quick] [--backend local|hf]
 
 A program under bench/ prints one JSON object of numbers. `rollout` puts together what a rollout
 costs: {create_exec_p50_ms, create_exec_p99_ms, create_exec_disk_p50_ms, own_ms, gateway_start_ms}.
 `batch` runs a thousand at once (bench_batch.py); `gateway` sets the gateway beside other forwarders
-(bench_gateway.py; --quick: shorter rounds); `sandbox --backend hf` is what sandboxes on the Hub cost
-(bench_hf.py). No NAME: all of them.
+(bench_gateway.py; --quick: shorter rounds; --markdown: the tables of docs/performance.md);
+`sandbox --backend hf` is what sandboxes on the Hub cost (bench_hf.py). No NAME: all of them.
 """
 import json
 import os
@@ -98,8 +98,7 @@ TOGETHER = {  # What is put together here, beside the programs.
     "rollout": rollout,
     "batch": lambda build, known: bench_batch.measure(build, scripted_model),
     "gateway": lambda build, known: bench_gateway.measure(
-        build, run_program(known["gateway_start"])["gateway_start_ms"], "--quick" in sys.argv,
-        "--json" in sys.argv),
+        build, run_program(known["gateway_start"])["gateway_start_ms"], sys.argv),
     "sandbox-hf": lambda build, known: bench_hf.measure(build),
 }
 
@@ -127,7 +126,7 @@ def main():
             print(f"dev: error: nothing to measure is called '{name}' (there are: "
                   f"{' '.join([*sorted(known), *TOGETHER])})", file=sys.stderr)
             return 2
-    unknown = [f for f in flags if f not in ("--json", "--quick")]
+    unknown = [f for f in flags if f not in ("--json", "--markdown", "--quick")]
     if unknown:
         print(f"dev: error: bench does not know '{unknown[0]}'", file=sys.stderr)
         return 2
@@ -136,7 +135,7 @@ def main():
         numbers = (TOGETHER[name](build, known) if name in TOGETHER
                    else run_program(known[name]))
         all_numbers[name] = numbers
-        if "--json" not in flags:
+        if not {"--json", "--markdown"} & set(flags):
             for field, value in numbers.items():
                 print(f"{name:16} {field:28} {value}")
     if "--json" in flags:

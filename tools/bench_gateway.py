@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The gateway beside plain forwarders and Python proxies, on one machine in one run.
 
-`./dev bench gateway [--json] [--quick]`. Every forwarder has one worker and the same engine
-(bench/gateway_engine.c); the load maker (bench/gateway_load.c) compares every byte of every answer.
-Targets take turns, and each figure is the median of its rounds. Two loads: `asked` (the agent's own
-body asks for log-probabilities, top 5 and ids) and `injected` (a plain body through the gateway, the
-body with those fields through the forwarders: the engine does the same work). The named keys are the
-worse of the two.
+`./dev bench gateway [--json] [--markdown] [--quick]`. Every forwarder has one worker and the same
+engine (bench/gateway_engine.c); ours is `snaffle gateway`, recording. The load maker
+(bench/gateway_load.c) compares every byte of every answer. Targets take turns, and each figure is the
+median of its rounds. Two loads: `asked` (the agent's own body asks for log-probabilities, top 5 and
+ids) and `injected` (a plain body through the gateway, the body with those fields through the
+forwarders: the engine does the same work). The named keys are the worse of the two. What fails or
+can't be had leaves its keys null, and says why under `skipped`.
 """
 import contextlib
 import json
+import mmap
 import os
 import pathlib
 import resource
@@ -22,6 +24,8 @@ import sys
 import tempfile
 import time
 
+import bench_gateway_page
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROMPTS = (30_000, 300_000)
 CONNECTIONS = (1, 16, 64)
@@ -31,11 +35,16 @@ GATEWAYS = ("gateway", "gateway durable")
 SLOW = ("python stand-in", "litellm")
 STREAMS_MAX = 9_900  # Two descriptors each in the gateway, under the usual limit of 20,000.
 DESCRIPTORS_KEPT = 150  # Listeners, the journal, idle connections.
-START_S = 60  # litellm takes tens of seconds.
-FULL = {"rounds": 5, "seconds": 1.0, "slow_seconds": 6.0, "slow_rounds": 1,
-        "paced": (500, 1200, 50), "idle": (STREAMS_MAX, 3, 30_000)}
-QUICK = {"rounds": 3, "seconds": 0.4, "slow_seconds": 2.0, "slow_rounds": 1,
-         "paced": (500, 100, 50), "idle": (2_000, 3, 5_000)}
+START_S = 60
+LITELLM_START_S = 150  # It takes tens of seconds on a busy machine.
+INSTALL_S = 300
+# Streams, events of each and the time between them in ms; what is compared with has fewer events.
+FULL = {"rounds": 5, "seconds": 0.8, "slow_seconds": 6.0, "paced": (500, 1200, 50),
+        "paced_others": 400, "idle": (STREAMS_MAX, 3, 30_000), "touched_bytes": 4 << 30}
+QUICK = {"rounds": 3, "seconds": 0.4, "slow_seconds": 2.0, "paced": (500, 100, 50),
+         "paced_others": 60, "idle": (2_000, 3, 5_000), "touched_bytes": 1 << 30}
+AGENT_KEY = "bench-agent-0123456789abcdef"  # Long enough to be a key.
+FAILURES = (subprocess.SubprocessError, OSError, ValueError, LookupError)
 
 NGINX = """
 daemon off; master_process off; worker_processes 1; pid {dir}/nginx.pid; error_log {dir}/error.log;
@@ -88,8 +97,18 @@ def free_port():
         return s.getsockname()[1]
 
 
-def await_port(port, process):
-    until = time.monotonic() + START_S
+def touch_memory(n_bytes):
+    """Where a hypervisor hands out memory page by page, the first use of each costs microseconds:
+    what the page cache will take is used once before."""
+    with open("/proc/meminfo", encoding="ascii") as lines:
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvail"))
+    with mmap.mmap(-1, min(n_bytes, free // 4)) as memory:
+        for at in range(0, len(memory), mmap.PAGESIZE):
+            memory[at] = 1
+
+
+def await_port(port, process, limit_s=START_S):
+    until = time.monotonic() + limit_s
     while time.monotonic() < until:
         if process.poll() is not None:
             raise Skipped("it ended at once")
@@ -97,7 +116,7 @@ def await_port(port, process):
             socket.create_connection(("127.0.0.1", port), 1).close()
             return
         time.sleep(0.05)
-    raise Skipped(f"it did not listen within {START_S} s")
+    raise Skipped(f"it did not listen within {limit_s} s")
 
 
 def stop(process):
@@ -141,6 +160,7 @@ class Bench:
         self.processes = []
         self.results = {}   # (target, load, prompt, connections): runs of the load maker.
         self.skipped = {}
+        self.load_before = os.getloadavg()[0]
         self.answered = 0   # By recording gateways, as their clients saw it.
         self.recorded = 0
         self.wrong = 0
@@ -172,16 +192,28 @@ class Bench:
 
     def gateway(self, name, engine, *flags):
         journal = self.folder / f"journal-{time.monotonic_ns()}"
-        process, line = self.program("gateway_serve", journal,
-                                     f"http://127.0.0.1:{engine.port}/v1", *flags)
-        target = Target(name, int(line[0]), line[1], process)
+        process = self.start(
+            [pathlib.Path(self.build).resolve() / "src/cli/snaffle", "gateway", "--upstream-url",
+             f"http://127.0.0.1:{engine.port}/v1", "--journal", journal, "--port", "0", *flags],
+            stdout=subprocess.PIPE, text=True, cwd=self.folder,
+            env={**os.environ, "SNAFFLE_GATEWAY_KEY": AGENT_KEY,
+                 "UPSTREAM_API_KEY": "sk-bench-0123456789abcdef"})
+        line = process.stdout.readline()  # listening on http://127.0.0.1:40123/v1
+        if not line:
+            raise SystemExit("bench: the gateway did not start")
+        target = Target(name, int(line.rsplit(":", 1)[1].split("/")[0]), AGENT_KEY, process)
         target.journal, target.recorded, target.answered = journal, {}, 0
         return target
+
+    def count_old(self, target):
+        """Counts once a segment is full, and then removes it: all would not fit on a disk."""
+        if len(list(target.journal.glob("*/*.log"))) > 1:
+            self.count(target)
 
     def count(self, target):
         """Adds up the calls in the journal's segments, and removes all but the newest."""
         paths = sorted(target.journal.glob("*/*.log"))
-        out = subprocess.run([f"{self.build}/bench/gateway_serve", "--count", target.journal],
+        out = subprocess.run([f"{self.build}/bench/gateway_count", target.journal],
                              check=True, capture_output=True, text=True)
         for place, (_, results) in json.loads(out.stdout)["segments"].items():
             target.recorded[paths[int(place)].name] = results
@@ -223,9 +255,10 @@ class Bench:
         if not mark.exists():
             for argv in ([sys.executable, "-m", "venv", venv],
                          [venv / "bin/pip", "install", "-q", "-r", ROOT / "bench" / requirements]):
-                done = subprocess.run(argv, check=False, capture_output=True, text=True)
-                if done.returncode != 0:
-                    raise Skipped("its packages could not be installed")
+                try:
+                    subprocess.run(argv, check=True, capture_output=True, timeout=INSTALL_S)
+                except subprocess.SubprocessError as why:
+                    raise Skipped("its packages could not be installed") from why
             mark.touch()
         return venv / "bin/python"
 
@@ -250,7 +283,7 @@ class Bench:
                              stdout=subprocess.DEVNULL,
                              env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True",
                                   "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"})
-        await_port(port, process)
+        await_port(port, process, LITELLM_START_S)
         return Target("litellm", port, "none", process)
 
     def load(self, target, load, prompt, connections, seconds):
@@ -268,20 +301,32 @@ class Bench:
         self.results.setdefault((target.name, load, prompt, connections), []).append(numbers)
         if target.name in GATEWAYS:
             target.answered += numbers["answered"]
-            self.count(target)
+            self.count_old(target)
         return numbers
 
     def median(self, name, load, prompt, connections, field):
         runs = self.results.get((name, load, prompt, connections))
         return statistics.median(r[field] for r in runs) if runs else None
 
+    def skip(self, name, why):
+        self.skipped[name] = str(why)
+        say(f"{name}: skipped: {why}")
+
     def try_start(self, name, make):
         try:
             return [make()]
         except Skipped as why:
-            self.skipped[name] = str(why)
-            say(f"{name}: skipped: {why}")
+            self.skip(name, why)
             return []
+
+    def stage(self, name, measure):
+        """One part of the whole, that must not take the others with it."""
+        try:
+            return measure(self)
+        except FAILURES as why:
+            self.skip(name, f"{type(why).__name__}: {why}")
+            self.stop_all()
+            return None
 
 
 def start_targets(bench, engine):
@@ -308,13 +353,18 @@ def measure_throughput(bench):
             bench.end_gateway(target)
         elif target is not engine:
             bench.stop(target.process)
-    for name, make in (("python stand-in", bench.standin), ("litellm", bench.litellm)):
-        say(name)
-        for target in bench.try_start(name, lambda make=make: make(engine)):
-            bench.load(target, "asked", PROMPTS[0], 16, 1.0)  # Its first calls are slower.
-            bench.results.pop((name, "asked", PROMPTS[0], 16))
-            bench.load(target, "asked", PROMPTS[0], 16, bench.sizes["slow_seconds"])
-            bench.stop(target.process)
+    bench.stop(engine.process)
+
+
+def measure_python(bench, name, make):
+    """A proxy so slow that one round is enough."""
+    say(name)
+    engine = bench.engine()
+    for target in bench.try_start(name, lambda: make(engine)):
+        bench.load(target, "asked", PROMPTS[0], 16, 1.0)  # Its first calls are slower.
+        bench.results.pop((name, "asked", PROMPTS[0], 16))
+        bench.load(target, "asked", PROMPTS[0], 16, bench.sizes["slow_seconds"])
+        bench.stop(target.process)
     bench.stop(engine.process)
 
 
@@ -326,14 +376,16 @@ def paced_run(bench, target, streams, events, period_ms, prompt, body):
 
 def measure_paced(bench):
     """How late events come, and the processor time each costs."""
-    streams, events, period_ms = bench.sizes["paced"]
-    engine = bench.engine(period_ms, events)
+    streams, most, period_ms = bench.sizes["paced"]
+    few = bench.sizes["paced_others"]
     say(f"{streams} streams, an event each {period_ms} ms")
-    makes = [("direct", lambda: engine), ("nginx", lambda: bench.nginx("nginx paced", engine, "")),
-             ("gateway", lambda: bench.gateway("gateway", engine))]
+    makes = [("direct", few, lambda engine: engine),
+             ("nginx", few, lambda engine: bench.nginx("nginx paced", engine, "")),
+             ("gateway", most, lambda engine: bench.gateway("gateway", engine))]
     numbers = {}
-    for name, make in makes:
-        for target in bench.try_start(name, make):
+    for name, events, make in makes:
+        engine = bench.engine(period_ms, events)
+        for target in bench.try_start(name, lambda make=make, engine=engine: make(engine)):
             before = cpu_s(target.process)
             run = paced_run(bench, target, streams, events, period_ms, PROMPTS[0], "plain")
             out = json.loads(run.communicate()[0].splitlines()[-1])
@@ -347,7 +399,7 @@ def measure_paced(bench):
                 bench.end_gateway(target)
             elif target is not engine:
                 bench.stop(target.process)
-    bench.stop(engine.process)
+        bench.stop(engine.process)
     return numbers
 
 
@@ -376,49 +428,67 @@ def measure_idle(bench):
             "answered": out["answered"]}
 
 
+def gateway_rps(bench, connections):
+    """The worse of the two loads."""
+    rates = [bench.median("gateway", load, PROMPTS[0], connections, "rps") for load in LOADS]
+    return None if None in rates else min(rates)
+
+
 def ratio(bench, connections, others):
-    """The gateway's rate to the best of the others', the worse of the two loads."""
+    """The gateway's rate to the best of the others'."""
     best = max((bench.median(o, "asked", PROMPTS[0], connections, "rps") or 0) for o in others)
-    ours = min(bench.median("gateway", load, PROMPTS[0], connections, "rps") for load in LOADS)
-    return ours / best if best else None
+    ours = gateway_rps(bench, connections)
+    return ours / best if best and ours is not None else None
 
 
 def added(bench, field):
     direct = bench.median("direct", "asked", PROMPTS[0], 1, field)
-    return max(bench.median("gateway", load, PROMPTS[0], 1, field) for load in LOADS) - direct
+    ours = [bench.median("gateway", load, PROMPTS[0], 1, field) for load in LOADS]
+    return None if None in (direct, *ours) else max(ours) - direct
 
 
-def static_mb():
-    path = ROOT / "dist/snaffle-gateway"
+def static_mb(build):
+    path = pathlib.Path(build) / "src/cli/snaffle-gateway"
     return path.stat().st_size / 1e6 if path.exists() else None
 
 
+def static_start_ms(build):
+    """Of the static gateway; `start_ms` is that of `snaffle gateway`."""
+    program = pathlib.Path(build) / "src/cli/snaffle-gateway"
+    if not program.exists():
+        return None
+    out = subprocess.run([f"{build}/bench/gateway_start", program, "--level=tokens"], check=True,
+                         capture_output=True, text=True)
+    return json.loads(out.stdout)["gateway_start_ms"]
+
+
 def keys(bench, paced, idle, start_ms):
-    reference = (bench.median("gateway", load, PROMPTS[0], 16, "rps") for load in LOADS)
-    standin = bench.median("python stand-in", "asked", PROMPTS[0], 16, "rps")
     found = {
         "nginx_ratio_c16": ratio(bench, 16, ["nginx"]),
         "nginx_ratio_c64": ratio(bench, 64, ["nginx"]),
         "best_ratio_c16": ratio(bench, 16, FORWARDERS),
         "best_ratio_c64": ratio(bench, 64, FORWARDERS),
-        "reference_ratio_c16": min(reference) / standin if standin else None,
+        "reference_ratio_c16": ratio(bench, 16, ["python stand-in"]),
+        "litellm_ratio_c16": ratio(bench, 16, ["litellm"]),
         "added_p50_us": added(bench, "p50_us"),
         "added_p99_us": added(bench, "p99_us"),
         "ttft_added_p50_us": added(bench, "ttft_p50_us"),
-        "event_p99_us": paced["gateway"]["p99_us"],
-        "idle_10k_mb": idle["kb_per_stream"] * 10_000 / 1024,
-        "idle_streams": idle["streams"],
+        "event_p99_us": paced["gateway"]["p99_us"] if paced else None,
+        "idle_10k_mb": idle["kb_per_stream"] * 10_000 / 1024 if idle else None,
+        "idle_streams": idle["streams"] if idle else None,
         "start_ms": start_ms,
         "calls_lost": bench.answered - bench.recorded,
         "calls_answered": bench.answered,
         "answers_wrong": bench.wrong,
-        "static_mb": static_mb(),
+        "static_mb": static_mb(bench.build),
+        "static_start_ms": bench.stage("static start", lambda b: static_start_ms(b.build)),
+        "load_before": bench.load_before,
     }
     return {k: round(v, 3) if isinstance(v, float) else v for k, v in found.items()}
 
 
 def rows(bench):
-    """For people: a line for each target, load, prompt and number of connections."""
+    """A line for each target, load, prompt and number of connections."""
     for prompt in PROMPTS:
         for connections in CONNECTIONS:
             for name in ("direct", *FORWARDERS, *GATEWAYS, *SLOW):
@@ -438,27 +508,33 @@ def show(table, paced, idle, skipped):
         print(f"{r['prompt'] // 1000:>4} KB {r['connections']:>5}  {r['target']:16} {r['load']:9} "
               f"{r['rps']:>9.0f} {r['p50_us']:>9.0f} {r['p99_us']:>9.0f} {r['ttft_p50_us']:>9.0f} "
               f"{r['cpu_us']:>8.0f}")
-    for name, p in paced.items():
+    for name, p in (paced or {}).items():
         print(f"paced   {name:16} {p['events']} events, late by {p['p50_us']:.0f} us (p50) "
               f"{p['p99_us']:.0f} us (p99), {p['cpu_us_per_event']:.1f} us of processor each")
-    print(f"idle    {idle['streams']} open streams, {idle['kb_per_stream']:.1f} KB each")
+    if idle:
+        print(f"idle    {idle['streams']} open streams, {idle['kb_per_stream']:.1f} KB each")
     for name, why in skipped.items():
         print(f"skipped {name}: {why}")
 
 
-def measure(build, start_ms, quick, wants_json):
+def measure(build, start_ms, flags):
+    """With --json one object that holds the tables too."""
     with tempfile.TemporaryDirectory(prefix="snaffle-bench-") as folder:
-        bench = Bench(build, QUICK if quick else FULL, folder)
+        bench = Bench(build, QUICK if "--quick" in flags else FULL, folder)
         try:
-            measure_throughput(bench)
-            paced = measure_paced(bench)
-            idle = measure_idle(bench)
+            touch_memory(bench.sizes["touched_bytes"])
+            bench.stage("throughput", measure_throughput)
+            paced = bench.stage("paced", measure_paced)
+            idle = bench.stage("idle", measure_idle)
+            for name, make in (("python stand-in", bench.standin), ("litellm", bench.litellm)):
+                bench.stage(name, lambda b, name=name, make=make: measure_python(b, name, make))
         finally:
             bench.stop_all()
-        table = list(rows(bench))
-        if not wants_json:
-            show(table, paced, idle, bench.skipped)
         found = keys(bench, paced, idle, start_ms)
-        if wants_json:
-            found.update(table=table, paced=paced, idle=idle, skipped=bench.skipped)
-        return found
+        whole = {**found, "table": list(rows(bench)), "paced": paced, "idle": idle,
+                 "skipped": bench.skipped}
+        if "--markdown" in flags:
+            print(bench_gateway_page.page(whole))
+        elif "--json" not in flags:
+            show(whole["table"], paced, idle, bench.skipped)
+        return whole if "--json" in flags else found

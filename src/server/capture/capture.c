@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -13,7 +14,8 @@
 #include "server/capture/pool.h"
 #include "server/capture/server.h"
 
-#define DRAIN_LOOK_MS 20 /* How often it is looked whether the last connection is gone. */
+#define DESCRIPTORS_KEPT 150 /* For listeners, the journal, admins; a call holds two. */
+#define DRAIN_LOOK_MS 20     /* How often it is looked whether the last connection is gone. */
 
 static void block_signals(sigset_t *set) {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -138,6 +140,22 @@ static int run_many(struct capture *c, const sigset_t *signals, struct err *err)
     return rc;
 }
 
+/* How many calls the descriptors are enough for: of them a process mostly gets few unasked, but may
+ * have many. 0: not known. */
+static uint64_t make_room(void) {
+    const rlim_t most = 2 * SERVER_CLIENTS_MAX + DESCRIPTORS_KEPT;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0) {
+        return 0;
+    }
+    if (files.rlim_cur < most) {
+        files.rlim_cur = files.rlim_max < most ? files.rlim_max : most;
+        (void)setrlimit(RLIMIT_NOFILE, &files); /* Raising it to its bound is always allowed. */
+    }
+    rlim_t usable = files.rlim_cur < most ? files.rlim_cur : most;
+    return usable > 2 * DESCRIPTORS_KEPT ? (usable - DESCRIPTORS_KEPT) / 2 : usable / 4 + 1;
+}
+
 static int start(struct capture *c, struct err *err) {
     const struct capture_options *o = c->o;
     const struct journal_options jo = {.dir = o->journal_dir, .durable = o->durable};
@@ -150,6 +168,7 @@ static int start(struct capture *c, struct err *err) {
         .journal = c->journal,
         .host = o->host ? o->host : "127.0.0.1",
         .port = o->port,
+        .connections_max = make_room(),
         .keep_raw = o->keep_raw,
         .engine = o->engine,
         .workers = o->workers,
