@@ -47,7 +47,8 @@ const struct command cmd_mcp = {
     .operands = "",
     .options = (const struct option[]){TOOL_SETTINGS_OPTIONS, {0}},
     .also = run_settings_options,
-    .notes = "An MCP client starts it and calls the tool run_rollout. What the flags say holds for "
-             "each call that does not say otherwise itself.",
+    .notes =
+        "An MCP client starts it and calls the tool run_rollout. What the flags say holds for\n"
+        "each call that does not say otherwise itself.",
     .run = run,
 };
