@@ -4,8 +4,6 @@
 #include "base/json.h"
 #include "base/mem.h"
 
-#define AROUND_BYTES 4096 /* Names and brackets. */
-
 /* One after the other. */
 static int add_all(struct buf *out, const struct sv *parts, size_t n, struct err *err) {
     int r = 0;
@@ -15,23 +13,27 @@ static int add_all(struct buf *out, const struct sv *parts, size_t n, struct err
     return r < 0 ? err_set(err, r, "out of memory") : 0;
 }
 
-int result_object(const struct tool_result *r, struct buf *out, struct err *err) {
+int result_object(const struct tool_result *r, bool for_openenv, struct buf *out, struct err *err) {
     struct sv t = r->quoted;
-    if (r->outcome != TOOL_DONE) {
-        const struct sv failed[] = {SV("{\"content\":[{\"type\":\"text\",\"text\":"), t,
-                                    SV("}],\"isError\":true,\"is_error\":true}")};
-        return add_all(out, failed, ARRAY_LEN(failed), err);
-    }
-    /* The structured forms say nothing new: a large result goes without. */
-    bool is_small = t.n <= (TOOL_ANSWER_MAX - AROUND_BYTES) / 4;
+    bool is_small = t.n <= RESULT_SMALL_MAX;
+    const struct sv failed[] = {SV("{\"content\":[{\"type\":\"text\",\"text\":"), t,
+                                SV("}],\"isError\":true,\"is_error\":true}")};
     const struct sv head[] = {SV("{\"content\":[{\"type\":\"text\",\"text\":"), t,
-                              SV("}],\"isError\":false,\"data\":"), t,
-                              SV(",\"is_error\":false,\"meta\":null")};
+                              SV("}],\"isError\":false,\"is_error\":false,\"meta\":null")};
+    const struct sv data[] = {SV(",\"data\":"), t};
     const struct sv structured[] = {SV(",\"structuredContent\":{\"result\":"), t,
                                     SV("},\"structured_content\":{\"result\":"), t, SV("}")};
-    int code = add_all(out, head, ARRAY_LEN(head), err);
-    code = code < 0 || !is_small ? code : add_all(out, structured, ARRAY_LEN(structured), err);
     const struct sv end = SV("}");
+    if (r->outcome != TOOL_DONE) {
+        return add_all(out, failed, ARRAY_LEN(failed), err);
+    }
+    int code = add_all(out, head, ARRAY_LEN(head), err);
+    if (code == 0 && (is_small || for_openenv)) {
+        code = add_all(out, data, ARRAY_LEN(data), err);
+    }
+    if (code == 0 && is_small) {
+        code = add_all(out, structured, ARRAY_LEN(structured), err);
+    }
     return code < 0 ? code : add_all(out, &end, 1, err);
 }
 
@@ -63,7 +65,7 @@ int result_observation(const struct tool_result *r, double timed_out_s, struct b
         return failed_observation(r, timed_out_s, out, err);
     }
     struct sv t = r->quoted;
-    bool is_small = t.n <= (TOOL_ANSWER_MAX - AROUND_BYTES) / 3;
+    bool is_small = t.n <= RESULT_SMALL_MAX;
     const struct sv parts[] = {SV("{\"tool_name\":\"" TOOL_NAME
                                   "\",\"result\":{\"content\":[{\"type\":\"text\",\"text\":"),
                                t,

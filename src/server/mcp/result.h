@@ -8,9 +8,14 @@
 /* What a call of the tool came to, as the wire has it. Each appends one JSON object; the text is
  * copied, never parsed again. */
 
+/* Above it a result stands in an answer once for MCP and twice for OpenEnv, not four times: the
+ * newest MCP client for Python takes no event of more than 1 MB unless it is told to. */
+#define RESULT_SMALL_MAX (128u * 1024)
+
 /* The result of tools/call: MCP's names and the reference's side by side, without a null where MCP
- * has none. A failed call has isError. */
-int result_object(const struct tool_result *r, struct buf *out, struct err *err) CHECK_RESULT;
+ * has none. A failed call has isError. `for_openenv` counts only for large ones. */
+int result_object(const struct tool_result *r, bool for_openenv, struct buf *out,
+                  struct err *err) CHECK_RESULT;
 
 /* The observation of OpenEnv's step: {"tool_name", "result", "error"}, where the result is as
  * FastMCP has it. `timed_out_s` > 0: the call was given up after so long, whatever `r` says (which

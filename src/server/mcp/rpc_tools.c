@@ -66,7 +66,7 @@ static void on_done(void *arg, const struct tool_result *result) {
         rpc_drop(q);
     } else if (r->o.face == RPC_OPENENV && result->outcome != TOOL_DONE) {
         rpc_fail(q, RPC_INTERNAL, NULL, "%.*s", SV_ARG(result->text));
-    } else if (result_object(result, &out, &err) < 0) {
+    } else if (result_object(result, r->o.face == RPC_OPENENV, &out, &err) < 0) {
         rpc_fail(q, RPC_INTERNAL, NULL, "%s", err.msg);
     } else {
         rpc_answer_raw(q, buf_sv(&out));

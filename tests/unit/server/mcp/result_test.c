@@ -56,7 +56,10 @@ static void a_large_result_goes_without_its_further_copies(void **state) {
     AUTO_BUF struct buf out = {0};
     struct err err = {0};
     struct tool_result r = large(&text, TOOL_ANSWER_MAX / 2 - 32768);
-    assert_ok(result_object(&r, &out, &err), &err);
+    assert_ok(result_object(&r, /* for_openenv= */ false, &out, &err), &err);
+    assert_true(out.len < text.len + 1024);
+    buf_reset(&out);
+    assert_ok(result_object(&r, /* for_openenv= */ true, &out, &err), &err);
     assert_true(out.len < TOOL_ANSWER_MAX);
     AUTO_JSON json_t *value = NULL;
     assert_ok(json_parse(buf_sv(&out), "result", &value, &err), &err);
