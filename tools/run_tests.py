@@ -14,6 +14,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -157,6 +158,8 @@ def run_main(groups, full):
         return [failed]
     install_agent(build)
     prepare_python()
+    if not groups or "server" in groups:
+        prepare_node()
     tests = [t for t in build.tests()
              if (not groups or t["suite"] & groups) and (full or LONG not in t["suite"])]
     return run_programs(tests, slowdown=FULL_SLOWDOWN if full else 1)
@@ -217,6 +220,27 @@ def python_packages(wanted, place, *commands):
             print(f"no Python packages for {wanted.name}: {tail(done.stderr, lines=1).strip()}")
             return
     stamp.write_text(wanted.read_text())
+
+
+def prepare_node():
+    """The npm packages of tests/server/package.json, in build/node. Where they can't be had, the
+    tests that need them say so and are skipped."""
+    wanted = ROOT / "tests" / "server"
+    place = ROOT / "build" / "node"
+    lock = (wanted / "package-lock.json").read_text()
+    stamp = place / "installed.json"
+    if stamp.exists() and stamp.read_text() == lock:
+        return
+    place.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(wanted / name, place)
+    argv = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(place)]
+    try:
+        subprocess.run(argv, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as why:
+        print(f"no npm packages: {tail(getattr(why, 'stderr', None) or str(why), lines=1).strip()}")
+        return
+    stamp.write_text(lock)
 
 
 def run_python(group):
