@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/kept.h"
 #include "cli/out.h"
 #include "cli/table.h"
 #include "sandbox/sandbox.h"
@@ -78,21 +79,27 @@ static int list(const struct args *a, struct err *err) {
 struct removed {
     unsigned sandboxes;
     unsigned images;
+    struct journal_swept journals;
 };
 
-/* Sandboxes first: they hold images. */
-static int sweep(const struct args *a, struct removed *out, struct err *err) {
+static int sweep_images(const struct args *a, bool dry, unsigned *n, struct err *err) {
     const struct sandbox_backend *backend = backend_of(a);
-    bool dry = args_has(a, "dry-run");
-    struct err images = {0};
-    struct sandbox_scope scope = scope_of(a);
-    int r = backend->sweep(&scope, dry, &out->sandboxes, err);
     if (args_has(a, "run") || !backend->sweep_images) {
-        return r;
+        return 0;
     }
-    double unused_s = args_has(a, "all-images") ? 0 : IMAGE_UNUSED_S;
-    int q = backend->sweep_images(unused_s, dry, &out->images, &images);
-    return r < 0 || q == 0 ? r : err_set(err, q, "%s", images.msg);
+    return backend->sweep_images(args_has(a, "all-images") ? 0 : IMAGE_UNUSED_S, dry, n, err);
+}
+
+/* All of it, whatever fails; the first failure is told. Sandboxes first: they hold images. */
+static int sweep(const struct args *a, struct removed *out, struct err *err) {
+    const char *run = args_text(a, "run");
+    bool dry = args_has(a, "dry-run");
+    const struct sandbox_scope scope = scope_of(a);
+    int r = backend_of(a)->sweep(&scope, dry, &out->sandboxes, err);
+    int q = sweep_images(a, dry, &out->images, r < 0 ? NULL : err);
+    r = r < 0 ? r : q;
+    q = store_sweep_journals(args_text(a, "runs"), run, dry, &out->journals, r < 0 ? NULL : err);
+    return r < 0 ? r : q;
 }
 
 static int gc(const struct args *a, struct err *err) {
@@ -103,14 +110,21 @@ static int gc(const struct args *a, struct err *err) {
         return r;
     }
     if (args_has(a, "json")) {
-        return out_json(json_pack("{s:i, s:i, s:b}", "sandboxes", (int)n.sandboxes, "images",
-                                  (int)n.images, "dry_run", dry),
+        return out_json(json_pack("{s:i, s:i, s:i, s:I, s:i, s:b}", "sandboxes", (int)n.sandboxes,
+                                  "images", (int)n.images, "journal_files",
+                                  (int)n.journals.segments, "journal_bytes",
+                                  (json_int_t)n.journals.bytes, "journal_files_kept",
+                                  (int)n.journals.kept, "dry_run", dry),
                         err);
     }
     (void)printf("%s %u sandbox%s of dead runs", dry ? "would remove" : "removed", n.sandboxes,
                  n.sandboxes == 1 ? "" : "es");
     if (n.images > 0) {
         (void)printf(", %u unpacked image%s", n.images, n.images == 1 ? "" : "s");
+    }
+    if (n.journals.segments > 0) {
+        (void)printf(", %u file%s of journals (%.1f MB)", n.journals.segments,
+                     n.journals.segments == 1 ? "" : "s", (double)n.journals.bytes / 1e6);
     }
     (void)printf("\n");
     return 0;
@@ -144,7 +158,8 @@ const struct command cmd_gc = {
              NULL},
             BACKEND_OPTION,
             NAMESPACE_OPTION,
-            {"run", OPTION_TEXT, "NAME", "only sandboxes of this run, and no images", NULL},
+            {"run", OPTION_TEXT, "NAME", "only what is of this run, and no images", NULL},
+            KEPT_RUNS_OPTION,
             {"json", OPTION_SWITCH, NULL, "print JSON", NULL},
             {0},
         },

@@ -5,6 +5,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -340,6 +341,33 @@ void journal_forget(struct journal *j, struct sv session) {
     pthread_mutex_unlock(&j->lock);
 }
 
+/* Outside the lock, since the removal of a large file takes its time. */
+static void remove_free(struct journal *j, unsigned last) {
+    unsigned segment;
+    do {
+        pthread_mutex_lock(&j->lock);
+        segment = places_take_free(&j->places, last ? last : j->segments - 1);
+        pthread_mutex_unlock(&j->lock);
+        if (segment) {
+            segment_remove(&j->boot, segment);
+        }
+    } while (segment);
+}
+
+int journal_release(struct journal *j, struct sv session, struct err *err) {
+    const struct journal_record traced = {
+        .type = JOURNAL_TRACED, .session = session, .head = SV("{}")};
+    int code = journal_append_wait(j, &traced, err);
+    if (code < 0) {
+        return code;
+    }
+    pthread_mutex_lock(&j->lock);
+    places_release(&j->places, session);
+    pthread_mutex_unlock(&j->lock);
+    remove_free(j, 0);
+    return 0;
+}
+
 void journal_close(struct journal *j) {
     if (!j) {
         return;
@@ -349,5 +377,9 @@ void journal_close(struct journal *j) {
     pthread_cond_signal(&j->wake);
     pthread_mutex_unlock(&j->lock);
     pthread_join(j->thread, NULL);
+    remove_free(j, j->segment.number);
+    if (places_all_taken(&j->places, j->segment.number)) {
+        (void)rmdir(j->boot.path);
+    }
     release(j);
 }

@@ -24,6 +24,7 @@ enum journal_type {
     JOURNAL_RESULT = 4,         /* its whole answer; parts as below */
     JOURNAL_TAIL = 5,           /* completes a result whose head says tail_open */
     JOURNAL_SESSION_CLOSE = 6,
+    JOURNAL_TRACED = 7, /* The disk has the session's whole trace: its records may go. */
 };
 
 /*
@@ -123,6 +124,10 @@ int journal_reader_at(struct journal_reader *r, struct journal_place place,
 int journal_reader_own(struct journal *j, struct sv session, struct journal_reader **out,
                        struct err *err) CHECK_RESULT;
 void journal_forget(struct journal *j, struct sv session); /* None is success. */
+
+/* The same, when the disk has the session's whole trace: a segment goes once that is true of each
+ * session in it. What is still written to goes at journal_close. Waits for the journal. */
+int journal_release(struct journal *j, struct sv session, struct err *err) CHECK_RESULT;
 
 void journal_reader_close(struct journal_reader *r); /* Accepts NULL. */
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "journal/places.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "journal/crc32c.h"
+
+#define TAKEN UINT_MAX /* The segment is gone. */
 
 struct places_session {
     struct places_session *next;
@@ -36,6 +39,20 @@ static struct places_session *find_or_make(struct places *p, struct sv session) 
     return *at;
 }
 
+/* Room for the segment's count. */
+static bool count_segments(struct places *p, unsigned segment) {
+    if (segment <= p->n_holders) {
+        return true;
+    }
+    unsigned *grown = realloc(p->holders, segment * sizeof *grown);
+    if (grown) {
+        memset(grown + p->n_holders, 0, (segment - p->n_holders) * sizeof *grown);
+        p->holders = grown;
+        p->n_holders = segment;
+    }
+    return grown != NULL;
+}
+
 void places_add(struct places *p, struct sv session, struct journal_place place) {
     struct places_session *s = find_or_make(p, session);
     if (s && s->n == s->cap) {
@@ -46,10 +63,11 @@ void places_add(struct places *p, struct sv session, struct journal_place place)
             s->cap = cap;
         }
     }
-    if (!s || s->n == s->cap) {
+    if (!s || s->n == s->cap || !count_segments(p, place.segment)) {
         p->lossy = true;
         return;
     }
+    p->holders[place.segment - 1] += s->n == 0 || s->places[s->n - 1].segment != place.segment;
     s->places[s->n++] = place;
 }
 
@@ -83,7 +101,38 @@ void places_forget(struct places *p, struct sv session) {
     }
 }
 
+void places_release(struct places *p, struct sv session) {
+    const struct places_session *s = *find(p, session);
+    for (size_t i = 0; s && i < s->n; i++) {
+        unsigned segment = s->places[i].segment;
+        p->holders[segment - 1] -= i == 0 || s->places[i - 1].segment != segment;
+    }
+    places_forget(p, session);
+}
+
+unsigned places_take_free(struct places *p, unsigned last) {
+    if (p->lossy) {
+        return 0;
+    }
+    for (unsigned segment = 1; segment <= last && count_segments(p, last); segment++) {
+        if (p->holders[segment - 1] == 0) {
+            p->holders[segment - 1] = TAKEN;
+            return segment;
+        }
+    }
+    return 0;
+}
+
+bool places_all_taken(const struct places *p, unsigned last) {
+    bool all = last <= p->n_holders;
+    for (unsigned i = 0; i < last && all; i++) {
+        all = p->holders[i] == TAKEN;
+    }
+    return all;
+}
+
 void places_deinit(struct places *p) {
+    free(p->holders);
     for (size_t i = 0; i < PLACES_BUCKETS; i++) {
         while (p->buckets[i]) {
             drop_first(&p->buckets[i]);

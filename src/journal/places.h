@@ -19,7 +19,9 @@ struct places_session;
 
 struct places {
     struct places_session *buckets[PLACES_BUCKETS];
-    bool lossy; /* There was no memory: some place is missing. */
+    bool lossy;        /* There was no memory: some place is missing. */
+    unsigned *holders; /* Of segment i + 1: sessions with a record in it that are not released. */
+    unsigned n_holders;
 };
 
 void places_add(struct places *p, struct sv session, struct journal_place place);
@@ -28,6 +30,12 @@ void places_add(struct places *p, struct sv session, struct journal_place place)
 int places_copy(const struct places *p, struct sv session, struct journal_place **out, size_t *n,
                 struct err *err) CHECK_RESULT;
 void places_forget(struct places *p, struct sv session);
+
+/* Forgets a session whose records may go. */
+void places_release(struct places *p, struct sv session);
+/* Gives, once each, a segment up to `last` in which nothing is held; 0: there is none. */
+unsigned places_take_free(struct places *p, unsigned last);
+bool places_all_taken(const struct places *p, unsigned last);
 void places_deinit(struct places *p);
 
 #endif

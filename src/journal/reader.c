@@ -52,6 +52,20 @@ int journal_reader_open(const char *dir, struct journal_reader **out, struct err
     return 0;
 }
 
+int reader_open_boot(const char *dir, const char *boot, struct journal_reader **out,
+                     struct err *err) {
+    int code = journal_reader_open(dir, out, err);
+    if (code == 0 && boot) {
+        (*out)->list.only_boot = mem_strdup(boot);
+        code = (*out)->list.only_boot ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+    }
+    if (code < 0) {
+        journal_reader_close(*out);
+        *out = NULL;
+    }
+    return code;
+}
+
 int reader_open_places(const struct reader_places *from, struct journal_reader **out,
                        struct err *err) {
     struct journal_reader *r = NULL;
@@ -194,7 +208,7 @@ enum found {
 };
 
 static bool wanted(const struct journal_reader *r, const struct format_head *head) {
-    bool known = head->type >= JOURNAL_SESSION_OPEN && head->type <= JOURNAL_SESSION_CLOSE;
+    bool known = head->type >= JOURNAL_SESSION_OPEN && head->type <= JOURNAL_TRACED;
     return known && head->time >= r->since &&
            (!r->filtered || (head->session_bytes == r->only_n && head->session_crc == r->only_crc));
 }

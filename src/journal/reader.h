@@ -16,6 +16,10 @@ struct reader_places {
 int reader_open_places(const struct reader_places *from, struct journal_reader **out,
                        struct err *err) CHECK_RESULT;
 
+/* A reader of one writer's records; `boot` NULL: of all. */
+int reader_open_boot(const char *dir, const char *boot, struct journal_reader **out,
+                     struct err *err) CHECK_RESULT;
+
 /* Records of calls come without their heads and parts, which are not read. */
 void reader_outline(struct journal_reader *r);
 

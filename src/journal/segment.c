@@ -44,10 +44,24 @@ static int write_header(struct segment *s, struct err *err) {
     return 0;
 }
 
+struct segment_name {
+    char text[32];
+};
+
+static struct segment_name name_of(unsigned number) {
+    struct segment_name name;
+    (void)snprintf(name.text, sizeof name.text, "%06u.log", number);
+    return name;
+}
+
+void segment_remove(const struct boot *boot, unsigned number) {
+    (void)unlinkat(boot->fd, name_of(number).text, 0); /* What stays is found by the next sweep. */
+}
+
 int segment_begin(struct segment *s, struct err *err) {
     segment_end(s);
-    char name[32];
-    snprintf(name, sizeof name, "%06u.log", s->number + 1);
+    const struct segment_name file = name_of(s->number + 1);
+    const char *name = file.text;
     s->fd = openat(s->boot->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (s->fd < 0) {
         return failed(s, errno, "begin a segment of", err);

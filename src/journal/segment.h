@@ -41,4 +41,7 @@ int segment_write(struct segment *s, const struct segment_batch *batch, unsigned
 
 void segment_end(struct segment *s); /* Closes. */
 
+/* Removes one that nobody needs. */
+void segment_remove(const struct boot *boot, unsigned number);
+
 #endif

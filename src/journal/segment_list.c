@@ -37,6 +37,7 @@ void segment_list_deinit(struct segment_list *l) {
     }
     free(l->entries);
     free(l->dir);
+    free(l->only_boot);
     *l = (struct segment_list){0};
 }
 
@@ -119,7 +120,7 @@ int segment_list_refresh(struct segment_list *l, struct err *err) {
     int r = 0;
     const struct dirent *entry;
     while (r == 0 && (entry = readdir(d))) {
-        if (entry->d_name[0] == '.') {
+        if (entry->d_name[0] == '.' || (l->only_boot && strcmp(entry->d_name, l->only_boot) != 0)) {
             continue;
         }
         AUTO_FREE char *boot_path = file_join(l->dir, entry->d_name);

@@ -20,6 +20,7 @@ struct segment_entry {
 
 struct segment_list {
     char *dir;
+    char *only_boot; /* NULL: all. */
     struct segment_entry *entries;
     size_t n;
     size_t cap;

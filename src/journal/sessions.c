@@ -111,7 +111,7 @@ static int take_opening(struct work *w, const struct journal_record *r, const ch
     e->s.head = head;
     e->s.opened = r->time;
     e->s.calls = calls_before(head);
-    e->s.is_closed = false;
+    e->s.is_closed = e->s.is_traced = false;
     return head ? 0 : ERR_NOMEM;
 }
 
@@ -134,6 +134,7 @@ static int take(struct work *w, const struct journal_record *r, const char *boot
     if (r->type == JOURNAL_SESSION_CHANGE) {
         return take_change(e, r->head);
     }
+    e->s.is_traced = e->s.is_traced || r->type == JOURNAL_TRACED;
     e->s.is_closed = e->s.is_closed || r->type == JOURNAL_SESSION_CLOSE;
     e->s.calls = r->call > e->s.calls ? r->call : e->s.calls;
     return 0;
@@ -167,14 +168,29 @@ static int give(struct work *w, struct journal_sessions *out, struct err *err) {
 }
 
 int journal_sessions_read(const char *dir, struct journal_sessions *out, struct err *err) {
+    return journal_sessions_read_boot(dir, NULL, out, err);
+}
+
+int journal_sessions_read_boot(const char *dir, const char *boot, struct journal_sessions *out,
+                               struct err *err) {
     struct journal_reader *reader = NULL;
     struct work w = {0};
-    int rc = journal_reader_open(dir, &reader, err);
+    int rc = reader_open_boot(dir, boot, &reader, err);
     rc = rc < 0 ? rc : read_all(&w, reader, err);
     rc = rc < 0 ? rc : give(&w, out, err);
     journal_reader_close(reader);
     work_deinit(&w);
     return rc;
+}
+
+static int by_name(const void *name, const void *session) {
+    return compare(*(const struct sv *)name,
+                   sv_from(((const struct journal_session *)session)->name));
+}
+
+const struct journal_session *journal_sessions_find(const struct journal_sessions *s,
+                                                    struct sv name) {
+    return s->n ? bsearch(&name, s->list, s->n, sizeof *s->list, by_name) : NULL;
 }
 
 void journal_sessions_deinit(struct journal_sessions *s) {

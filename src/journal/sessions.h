@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/sv.h"
 
 /*
  * The sessions of a journal as they stand: what each was opened with and changed to, how many calls
@@ -19,7 +20,8 @@ struct journal_session {
     double opened;  /* When, by its latest opening. */
     uint64_t calls; /* The highest number. */
     bool is_closed;
-    bool is_alive; /* Its writer lives, and has it. */
+    bool is_traced; /* The disk has its whole trace. */
+    bool is_alive;  /* Its writer lives, and has it. */
 };
 
 struct journal_sessions {
@@ -29,6 +31,13 @@ struct journal_sessions {
 
 int journal_sessions_read(const char *dir, struct journal_sessions *out,
                           struct err *err) CHECK_RESULT;
+/* Of one writer alone. */
+int journal_sessions_read_boot(const char *dir, const char *boot, struct journal_sessions *out,
+                               struct err *err) CHECK_RESULT;
+
+/* NULL: there is none. */
+const struct journal_session *journal_sessions_find(const struct journal_sessions *s,
+                                                    struct sv name);
 void journal_sessions_deinit(struct journal_sessions *s);
 
 #endif

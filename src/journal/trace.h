@@ -69,7 +69,7 @@ int trace_to_buf(const struct trace_source *from, struct buf *out, struct trace_
                  struct err *err) CHECK_RESULT;
 
 /* Writes DIR/trace.jsonl, or DIR/trace.jsonl.zst when it is large (then without the other); whole
- * or not at all. `summary` may be NULL. */
+ * or not at all. The disk has it once this returns. `summary` may be NULL. */
 int trace_to_dir(const struct trace_source *from, const char *dir, struct trace_summary *summary,
                  struct err *err) CHECK_RESULT;
 

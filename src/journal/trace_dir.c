@@ -42,6 +42,11 @@ static int write_part(const struct trace_source *from, char *part, struct trace_
         return r;
     }
     int r = trace_lines(from, to_file, &out, summary, err);
+    /* One that is compressed is read again, and synced in its own place. */
+    if (r == 0 && (fflush(out.file) != 0 ||
+                   (summary->plain_bytes <= TRACE_PLAIN_MAX && fsync(fileno(out.file)) < 0))) {
+        r = write_failed(part, err);
+    }
     if (fclose(out.file) != 0 && r == 0) {
         r = write_failed(part, err);
     }
@@ -66,6 +71,11 @@ static int place_part(const char *part, const char *plain, const char *packed, b
     return 0;
 }
 
+static int sync_folder(const char *dir, struct err *err) {
+    AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || fsync(fd) < 0 ? write_failed(dir, err) : 0;
+}
+
 int trace_to_dir(const struct trace_source *from, const char *dir, struct trace_summary *summary,
                  struct err *err) {
     struct trace_summary own = {0};
@@ -81,5 +91,5 @@ int trace_to_dir(const struct trace_source *from, const char *dir, struct trace_
     if (r < 0) {
         unlink(part);
     }
-    return r;
+    return r < 0 ? r : sync_folder(dir, err);
 }

@@ -60,7 +60,7 @@ int trace_index_add(struct trace_index *x, const struct journal_record *record,
     if (record->type == JOURNAL_SESSION_OPEN || record->type == JOURNAL_SESSION_CHANGE) {
         return add_head(x, record->head);
     }
-    if (record->type == JOURNAL_SESSION_CLOSE) {
+    if (record->type == JOURNAL_SESSION_CLOSE || record->type == JOURNAL_TRACED) {
         return 0;
     }
     struct trace_entry *e = entry_of(x, record->call);

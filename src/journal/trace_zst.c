@@ -93,7 +93,7 @@ int trace_zst_pack(const char *from, const char *to, struct err *err) {
     pthread_mutex_lock(&packing);
     int r = pack(in, out, to, err);
     pthread_mutex_unlock(&packing);
-    if (r == 0 && (fchmod(out, 0644) < 0 || rename(part, to) < 0)) {
+    if (r == 0 && (fchmod(out, 0644) < 0 || fsync(out) < 0 || rename(part, to) < 0)) {
         r = pack_failed(to, err);
     }
     if (r < 0) {

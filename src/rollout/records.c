@@ -30,6 +30,7 @@ int rollout_records_new(const struct rollout_records_options *o, struct rollout_
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     impl->o = *o;
+    r->keeps_journal = o->keep_raw;
     pthread_mutex_init(&impl->lock, NULL);
     r->impl = impl;
     int code = take_name(r, o->run, err);

@@ -13,6 +13,7 @@
  */
 struct rollout_records {
     char run[STORE_NAME_MAX + 1];
+    bool keeps_journal; /* Raw answers stand there alone. */
     /* NULL before rollout_records_open; then as long as the records. */
     struct store *store;
     char *journal_dir;

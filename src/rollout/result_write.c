@@ -18,6 +18,7 @@ static int write_trace(struct rollout_session *s, struct turns *turns, struct er
     if (r < 0) {
         return r;
     }
+    s->is_traced = true;
     if (summary.open > 0) {
         session_finding(s, "open_calls", "%u calls have no result in the journal", summary.open);
     }

@@ -94,10 +94,20 @@ static int session_begin(struct rollout_session *s, const struct rollout_names *
     return r < 0 ? r : begin_folder(s, err);
 }
 
-static void session_destroy(struct rollout_session *s) {
-    if (s->factory->journal) {
-        journal_forget(s->factory->journal, sv_from(s->name));
+static void forget_records(const struct rollout_session *s) {
+    struct journal *journal = s->factory->journal;
+    struct err e = {0};
+    if (!journal) {
+        return;
     }
+    if (s->is_traced && !s->factory->records->keeps_journal &&
+        journal_release(journal, sv_from(s->name), &e) < 0) {
+        log_warning("%s: its journal is kept: %s", s->name, e.msg);
+    }
+    journal_forget(journal, sv_from(s->name));
+}
+
+static void session_destroy(struct rollout_session *s) {
     for (size_t i = 0; i < s->n_files; i++) {
         free(s->files[i].path);
         buf_deinit(&s->files[i].text);
@@ -114,6 +124,7 @@ static void session_destroy(struct rollout_session *s) {
     free(s->model_url);
     free(s->token);
     inside_free(s->inside);
+    forget_records(s);
     free(s->workdir);
     free(s->dir);
     cancel_free(s->stop);

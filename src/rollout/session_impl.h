@@ -54,7 +54,8 @@ struct rollout_session {
     char name[SESSION_NAME_MAX + 1];
     unsigned attempt;
     char *dir;
-    char *workdir; /* Inside. */
+    char *workdir;  /* Inside. */
+    bool is_traced; /* The disk has the whole trace. */
 
     struct rollout_budget budget;
     int64_t began_ms;

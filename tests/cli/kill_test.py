@@ -180,11 +180,32 @@ def a_run_killed_in_any_phase_leaves_what_gc_removes_and_can_be_shown():
                 kill_in(place, model, phase, words, delay_s)
 
 
+def journal_files(place, run):
+    return sorted((place.folder / "runs" / run / "journal").rglob("*.log"))
+
+
+def the_journal_goes_with_the_trace_but_for_raw_answers():
+    with Place() as place, Model(plain_script()) as model:
+        (place.folder / "t.json").write_text(json.dumps({"instruction": "go"}))
+        for run, more, kept in (("plain", (), 0), ("raw", ("--keep-raw",), 1)):
+            process = place.begin("run", str(place.folder / "t.json"), *model.arguments, "--run", run,
+                                  "--rollout", "one", *more)
+            _, err = process.communicate(timeout=PATIENCE_S)
+            equal(process.returncode, 0, err)
+            equal(len(journal_files(place, run)), kept, f"journal of {run}")
+            trace = place.call("trace", f"{run}/one", check=True).out
+            equal(json.loads(trace)["end"], "complete")
+        swept = json.loads(place.call("gc", "--json", check=True).out)
+        equal((swept["journal_files"], swept["journal_files_kept"]), (0, 1))
+        equal(len(journal_files(place, "raw")), 1, "raw answers after gc")
+
+
 CASES = [(f.__name__, f) for f in (
     a_batch_killed_at_any_moment_and_resumed_has_no_repeats_and_no_gaps,
     a_batch_whose_task_changed_is_not_gone_on_with_and_keeps_all_it_has,
     interrupted_a_batch_collects_what_runs_and_resume_does_the_rest,
-    a_run_killed_in_any_phase_leaves_what_gc_removes_and_can_be_shown)]
+    a_run_killed_in_any_phase_leaves_what_gc_removes_and_can_be_shown,
+    the_journal_goes_with_the_trace_but_for_raw_answers)]
 
 if __name__ == "__main__":
     sys.exit(run_cases(CASES))
