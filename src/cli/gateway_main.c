@@ -4,6 +4,7 @@
 #include <nss.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "base/env.h"
 #include "cli/commands.h"
@@ -42,6 +43,8 @@ static int run(size_t argc, char *const *argv, struct err *err) {
 
 int main(int argc, char **argv) {
     struct err err = {0};
+    /* The endpoint's key is in its memory: no other process of the same user is to read that. */
+    (void)prctl(PR_SET_DUMPABLE, 0);
     /* Other sources of names are libraries of the machine's own C library, of which there may be
      * another or none. */
     (void)__nss_configure_lookup("hosts", "files dns");

@@ -266,15 +266,30 @@ void session_close_model(struct rollout_session *s) {
     }
 }
 
+/* Of a gateway inside; `is_root`: so is the agent. */
+static const char *key_inside(bool is_root) {
+    return is_root ? "key_exposed: the gateway runs inside, and an agent that is root may read its "
+                     "memory (take a key that is short-lived)"
+                   : "enforced: only root could read the memory of the gateway inside";
+}
+
 void session_note_isolation(struct rollout_session *s) {
-    static const char *const says[] = {
-        [CAPTURE_TUNNEL] = "enforced: it stays outside",
-        [CAPTURE_PUBLIC] = "enforced: it stays outside",
-        [CAPTURE_SANDBOX] = "key_exposed: the gateway runs inside, and an agent that is root may "
-                            "read its memory (take a key that is short-lived)",
-    };
-    if (s->isolation && json_object_set_new(s->isolation, "model_key",
-                                            json_string(says[s->factory->capture])) < 0) {
+    const struct rollout_factory *f = s->factory;
+    struct sandbox_machine machine = factory_machine(f);
+    bool inside = f->capture == CAPTURE_SANDBOX;
+    bool is_root = !machine.user || strcmp(machine.user, "root") == 0;
+    if (!s->isolation) {
+        return;
+    }
+    int r = json_object_set_new(
+        s->isolation, "model_key",
+        json_string(inside ? key_inside(is_root) : "enforced: it stays outside"));
+    if (r == 0 && inside) {
+        r = json_object_set_new(s->isolation, "records",
+                                json_string("not_enforced: the gateway inside writes them where "
+                                            "the agent may come, until they are taken over"));
+    }
+    if (r < 0) {
         log_warning("%s: no memory to say what holds", s->name);
     }
 }
