@@ -15,10 +15,19 @@ static struct sv without_port(struct sv v) {
     return has_port && !is_bare_v6 ? (struct sv){v.p, end - 1} : v;
 }
 
+/* "127." and nothing but an address behind it: a name may begin so too. */
+static bool is_127(struct sv host) {
+    bool is_address = sv_starts_with(host, SV("127."));
+    for (size_t i = 0; i < host.n; i++) {
+        is_address = is_address && (host.p[i] == '.' || (host.p[i] >= '0' && host.p[i] <= '9'));
+    }
+    return is_address;
+}
+
 bool access_is_loopback(struct sv host) {
     host = without_port(host);
     return sv_eq_nocase(host, SV("localhost")) || sv_eq(host, SV("::1")) ||
-           sv_eq(host, SV("[::1]")) || sv_starts_with(host, SV("127."));
+           sv_eq(host, SV("[::1]")) || is_127(host);
 }
 
 /*

@@ -31,6 +31,7 @@ struct openenv {
     struct sessions *sessions;
     struct rpc_door http_door;
     struct link *links;           /* WebSockets. */
+    unsigned n_refused;           /* Of them: told that there is no session, and not ended yet. */
     struct http_step *http_steps; /* Under way. */
     struct session *web;          /* The one environment of the web page; made when needed. */
 };

@@ -13,6 +13,11 @@
 #define WAITING_MAX 64u
 #define WAITING_BYTES_MAX WEBSOCKET_MESSAGE_MAX
 
+/* Why there is no session stands as the answer to the client's first request: it is let to send
+ * that, for so long, since its library may drop what was received when it is closed before. */
+#define REFUSED_MS 3000
+#define REFUSED_MAX 64u
+
 struct waiting {
     struct waiting *next;
     struct sv text; /* Behind the struct. */
@@ -28,6 +33,7 @@ struct link {
     bool is_bare;
     bool is_busy; /* Of /ws: a message is being answered. */
     bool in_work; /* go_on is on the stack. */
+    bool is_refused;
     struct step *step;
     struct timer *timer; /* Goes on in a moment. */
     struct waiting *first;
@@ -53,6 +59,7 @@ static void end(struct link *l) {
     if (l->next) {
         l->next->prev = l->prev;
     }
+    e->n_refused -= l->is_refused;
     timer_free(l->timer);
     step_drop(l->step);
     rpc_free(l->rpc);
@@ -154,6 +161,10 @@ static bool take(struct link *l, struct sv text) {
 /* Works through what waits, as long as each is answered at once. */
 static void go_on(void *arg) {
     struct link *l = arg;
+    if (l->is_refused) {
+        close_link(l, WEBSOCKET_NORMAL, (struct sv){0});
+        return;
+    }
     l->in_work = true;
     while (!l->is_busy && l->first) {
         struct waiting *w = take_waiting(l);
@@ -209,7 +220,9 @@ static void take_bare(struct link *l, struct sv text) {
 static void on_text(struct websocket *w, struct sv text, void *arg) {
     struct link *l = arg;
     (void)w;
-    if (l->is_bare) {
+    if (l->is_refused) {
+        close_link(l, WEBSOCKET_NORMAL, (struct sv){0});
+    } else if (l->is_bare) {
         take_bare(l, text);
     } else if (!add_waiting(l, text)) {
         close_link(l, WEBSOCKET_POLICY, SV("too many messages wait for their answer"));
@@ -247,7 +260,13 @@ static void refuse(struct link *l, const struct err *err) {
     if (r == 0) {
         send_text(l, buf_sv(&out));
     }
-    close_link(l, is_full ? WEBSOCKET_NORMAL : WEBSOCKET_FAULT, (struct sv){0});
+    if (!l->timer || l->openenv->n_refused >= REFUSED_MAX) {
+        close_link(l, WEBSOCKET_NORMAL, (struct sv){0});
+    } else {
+        l->is_refused = true;
+        l->openenv->n_refused++;
+        timer_start(l->timer, REFUSED_MS);
+    }
 }
 
 /* "session_id=..." of the query: the session that it wants to join; else empty. */
