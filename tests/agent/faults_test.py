@@ -30,7 +30,8 @@ SNAFFLE, MODEL, TRACE_OF, PLAN_OF = (str(pathlib.Path(p).resolve()) for p in sys
 ALL = "--all" in sys.argv
 KEY = "sk-real-key-of-the-engine"
 WATCH_S = 30
-END_S = 100    # The longest row that ends takes 30 s alone.
+END_S = 100    # From its first request; the longest row that ends takes 30 s alone.
+START_S = 200  # To that. Some seconds of a processor alone, and a busy machine has none to spare.
 ROWS_AT_ONCE = 2  # Each is two agents; a start costs some seconds of a processor.
 
 ECHO = {"name": "bash", "arguments": {"command": "echo one-two-three", "description": "d"}}
@@ -163,18 +164,17 @@ class Side:
             (bool(body.get("tools")), body["messages"][-1]["role"])
             for body in (json.loads(r["body"]) for r in self.requests()))
 
-    def watch(self):
-        first = None
-        deadline = time.monotonic() + END_S
-        while self.process.poll() is None and time.monotonic() < deadline:
+    def runs_until(self, deadline, condition=lambda: False):
+        while self.process.poll() is None and time.monotonic() < deadline and not condition():
             time.sleep(0.1)
-            if first is None and self.requests():
-                first = time.monotonic()
-                if self.row.term:
-                    time.sleep(1)
-                    self.process.terminate()
-                if self.row.how != ENDS:
-                    deadline = first + WATCH_S
+
+    def watch(self):
+        self.runs_until(time.monotonic() + START_S, self.requests)
+        first = time.monotonic()
+        if self.row.term:
+            time.sleep(1)
+            self.process.terminate()
+        self.runs_until(first + (END_S if self.row.how == ENDS else WATCH_S))
         self.code = self.process.poll()
         self.seen = self.requests()
         self.seen_kinds = self.kinds()
@@ -242,6 +242,8 @@ class Rows(unittest.TestCase):
         else:
             self.assertIsNone(plain.code, plain.told()[-2000:])
             self.assertIsNone(through.code, through.told()[-2000:])
+            for side in (plain, through):
+                self.assertTrue(side.seen, f"it asked nothing, and said: {side.told()[-2000:]}")
             self.assertEqual(set(plain.seen_kinds), set(through.seen_kinds))
         if row.how == BACKS_OFF:
             self.assertLessEqual(abs(len(plain.seen) - len(through.seen)), 1)
