@@ -160,6 +160,10 @@ const struct finding_kind finding_of_rollouts[] = {
      "refused "
      "(--loop-break)",
      "look at gateway.log"},
+    {"policy_changed", W,
+     "the policy's version changed while the agent worked, and its gateway, inside the sandbox, "
+     "could not be told: the calls have the version of its start",
+     "let the trainer take the rollout as one of mixed weights"},
     {"open_calls", W, "calls have a beginning but no end in the journal", NULL},
     {"journal_torn", W, "damaged places were met in the journal", "look at the disk"},
     {"discarded_turns", W, "turns led to nothing: they failed, or the agent did not wait for them",

@@ -132,6 +132,34 @@ static void calls_of_a_sandbox_that_is_lost_are_kept(void **state) {
     rollout_result_deinit(&r);
 }
 
+/* Once the first call is taken over. */
+static void change_policy(void *ground, const struct rollout_event *e) {
+    struct ground *g = ground;
+    struct err err = {0};
+    if (e->calls == 1) {
+        assert_ok(rollout_factory_set_policy_version(ground_factory(g), "step-2", &err), &err);
+    }
+}
+
+/* The gateway inside can't be told: its calls keep the version of its start. */
+static void a_policy_that_changes_while_the_agent_works_is_told(void **state) {
+    struct ground *g = *state;
+    struct rollout_result r = {0};
+    struct rollout_control control = {.progress = change_policy, .progress_arg = g};
+    g->config.agent.policy_version = "step-1";
+    ground_roll(g,
+                "{'instruction': 'python3 /opt/call.py 1; sleep 3; python3 /opt/call.py 1',"
+                " 'verify': ['true']}",
+                &control, &r);
+    hf_ground_assert_outcome(&r, "ok", "-");
+    AUTO_FREE char *result = ground_read(&r, "result.json");
+    AUTO_FREE char *trace = ground_read(&r, "trace.jsonl");
+    assert_non_null(strstr(result, "\"code\": \"policy_changed\""));
+    assert_non_null(strstr(trace, "\"policy_version\": \"step-1\""));
+    assert_null(strstr(trace, "\"policy_version\": \"step-2\""));
+    rollout_result_deinit(&r);
+}
+
 static void a_gateway_that_does_not_start_is_told_with_its_log(void **state) {
     struct ground *g = *state;
     struct rollout_result r = {0};
@@ -226,6 +254,7 @@ static const struct CMUnitTest tests[] = {
     CASE(an_endpoint_that_answers_nothing_is_down),
     CASE(an_open_call_is_written_down_when_the_agent_is_stopped),
     CASE(calls_of_a_sandbox_that_is_lost_are_kept),
+    CASE(a_policy_that_changes_while_the_agent_works_is_told),
     CASE(a_gateway_that_does_not_start_is_told_with_its_log),
     CASE(a_program_that_does_not_run_inside_ends_the_rollout),
     CASE(the_agent_calls_a_gateway_at_a_public_address),

@@ -164,6 +164,16 @@ static void findings_name_what_does_not_agree(void **state) {
     }
 }
 
+static void an_answer_without_a_choice_is_told(void **state) {
+    struct capture k = {0};
+    (void)state;
+    feed(&k, "{\"choices\":[],\"prompt_token_ids\":[1]}");
+    assert_findings(&k, END_COMPLETE,
+                    "\"no_choices\",\"no_sampled_ids\",\"no_logprobs\",\"no_finish_reason\"");
+    assert_findings(&k, END_ERROR, ""); /* The error itself says more. */
+    capture_deinit(&k);
+}
+
 static void assert_has(const struct capture *k, const char *code, bool want) {
     AUTO_BUF struct buf out = {0};
     const struct record_facts f = {.end = END_COMPLETE};
@@ -258,6 +268,25 @@ static void what_was_asked_for_and_did_not_come_is_told(void **state) {
     capture_deinit(&k);
 }
 
+static void what_could_not_be_read_or_kept_is_told(void **state) {
+    const struct record_facts too_big = {.end = END_COMPLETE, .answer_too_big = true};
+    AUTO_BUF struct buf out = {0};
+    struct capture k = {0};
+    (void)state;
+    feed(&k, CHOICE(GOOD) "}");
+    assert_has(&k, "\"unparsed_events\"", false);
+    assert_has(&k, "\"capture_limit\"", false);
+    k.n_bad_events = 1;
+    assert_has(&k, "\"unparsed_events\"", true);
+    assert_int_equal(evidence_put(&k, &too_big, &out), 0);
+    assert_non_null(strstr(buf_cstr(&out), "\"capture_limit\""));
+    k.bytes = CAPTURE_BYTES_MAX - 1; /* As after so long an answer. */
+    feed(&k, CHOICE(GOOD) "}");
+    assert_has(&k, "\"capture_limit\"", true);
+    assert_int_equal(k.choices[0].n_rows, 4); /* Counted, if not kept. */
+    capture_deinit(&k);
+}
+
 static void more_than_one_choice_is_told(void **state) {
     struct capture k = {0};
     (void)state;
@@ -288,9 +317,11 @@ int main(void) {
         cmocka_unit_test(texts_join_in_the_engine_s_spelling),
         cmocka_unit_test(ids_come_from_lists_else_from_the_rows),
         cmocka_unit_test(findings_name_what_does_not_agree),
+        cmocka_unit_test(an_answer_without_a_choice_is_told),
         cmocka_unit_test(tool_calls_with_wrong_numbers_are_told),
         cmocka_unit_test(a_stop_token_that_is_counted_but_not_told_is_no_mismatch),
         cmocka_unit_test(each_value_that_is_no_number_is_told_from_one_that_is_missing),
+        cmocka_unit_test(what_could_not_be_read_or_kept_is_told),
         cmocka_unit_test(more_than_one_choice_is_told),
         cmocka_unit_test(what_was_asked_for_and_did_not_come_is_told),
         cmocka_unit_test(rows_that_are_not_finite_stay_valid_json),

@@ -216,6 +216,48 @@ static void damaged_parts_and_heads_never_spoil_a_line(void **state) {
     }
 }
 
+/* Flips a byte where `words` stand in the journal. */
+static void damage(const char *words) {
+    AUTO_FREE char *path = segment_file(1);
+    AUTO_BUF struct buf all = {0};
+    struct err err = {0};
+    assert_ok(file_read(path, 8 << 20, &all, &err), &err);
+    size_t at = sv_find(buf_sv(&all), sv_from(words));
+    assert_true(at != (size_t)-1);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, "#", 1, (off_t)at), 1);
+    close(fd);
+}
+
+static int damage_the_second(void *arg, const struct trace_call *call, struct trace_judgement *j,
+                             struct err *err) {
+    (void)arg;
+    (void)j;
+    (void)err;
+    if (call->call == 1) {
+        damage("spoiled");
+    }
+    return 0;
+}
+
+/* Where the journal was looked through, records are known by their place. */
+static void a_record_that_is_damaged_since_it_was_found_is_told_and_spoils_no_other(void **state) {
+    (void)state;
+    AUTO_BUF struct buf long_body = {0};
+    for (int i = 0; i < 100000; i++) { /* More than is read at once. */
+        assert_int_equal(buf_adds(&long_body, i ? ",\"a\"" : "[1"), 0);
+    }
+    assert_int_equal(buf_adds(&long_body, "]"), 0);
+    WRITE(intent(1, buf_sv(&long_body), SV("")), whole_result(1),
+          intent(2, buf_sv(&long_body), SV("")), intent(3, SV("{\"spoiled\":1}"), SV("")),
+          whole_result(3), whole_result(2));
+    AUTO_BUF struct buf out = {0};
+    assert_int_equal(traced(damage_the_second, NULL, &out).calls, 3);
+    holds(&out, "{\"turn\": 3, \"request\": null,");
+    holds(&out, "\"findings\": [\"record_damaged\",\"usage_mismatch\"]");
+    holds(&out, "\"findings\": [\"usage_mismatch\"]");
+}
+
 static void a_result_without_its_intent_is_kept_and_marked(void **state) {
     (void)state;
     WRITE(whole_result(4));
@@ -409,6 +451,7 @@ static const struct CMUnitTest tests[] = {
     TEST(a_failed_call_answers_as_the_reference_writes_it),
     TEST(a_tail_completes_what_was_left_open),
     TEST(damaged_parts_and_heads_never_spoil_a_line),
+    TEST(a_record_that_is_damaged_since_it_was_found_is_told_and_spoils_no_other),
     TEST(a_result_without_its_intent_is_kept_and_marked),
     TEST(the_policy_is_that_of_the_call_s_beginning),
     TEST(other_sessions_are_left_out),
