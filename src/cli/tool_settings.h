@@ -26,8 +26,7 @@ struct tool_settings {
     {                                                                                              \
         "allow", OPTION_TEXT, "RULE",                                                              \
             "let calls ask for more: upstream=GLOB, network=full, backend=NAME, image=GLOB, "      \
-            "flavor=GLOB; may "                                                                    \
-            "be repeated",                                                                         \
+            "flavor=GLOB; may be repeated",                                                        \
             NULL                                                                                   \
     }
 

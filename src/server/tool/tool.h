@@ -42,7 +42,7 @@ struct tool_options {
     struct endpoint_args endpoint; /* Of calls that name none; all NULL: they must. */
     const struct task *task;  /* Its network and limits stand in for those of calls; or NULL. */
     const char *const *allow; /* NULL-ended: "upstream=GLOB", "network=full", "backend=NAME",
-                                 "image=GLOB"; NULL: none. */
+                                 "image=GLOB", "flavor=GLOB"; NULL: none. */
     bool is_public;           /* Others than this machine's programs may call. */
     unsigned concurrent_max;  /* Rollouts at once; 0: 4. */
 };

@@ -55,12 +55,12 @@ static void a_large_result_goes_without_its_further_copies(void **state) {
     AUTO_BUF struct buf text = {0};
     AUTO_BUF struct buf out = {0};
     struct err err = {0};
-    struct tool_result r = large(&text, TOOL_ANSWER_MAX / 2 - 32768);
+    struct tool_result r = large(&text, RESULT_SMALL_MAX + 1);
     assert_ok(result_object(&r, /* for_openenv= */ false, &out, &err), &err);
     assert_true(out.len < text.len + 1024);
     buf_reset(&out);
     assert_ok(result_object(&r, /* for_openenv= */ true, &out, &err), &err);
-    assert_true(out.len < TOOL_ANSWER_MAX);
+    assert_true(out.len < 2 * text.len + 1024);
     AUTO_JSON json_t *value = NULL;
     assert_ok(json_parse(buf_sv(&out), "result", &value, &err), &err);
     assert_null(json_object_get(value, "structuredContent"));
@@ -68,7 +68,7 @@ static void a_large_result_goes_without_its_further_copies(void **state) {
     assert_non_null(json_object_get(value, "content"));
     buf_reset(&out);
     assert_ok(result_observation(&r, 0, &out, &err), &err);
-    assert_true(out.len < TOOL_ANSWER_MAX);
+    assert_true(out.len < 2 * text.len + 1024);
     AUTO_JSON json_t *observation = NULL;
     assert_ok(json_parse(buf_sv(&out), "observation", &observation, &err), &err);
 }

@@ -159,7 +159,8 @@ static void what_the_operator_configured_holds_unless_the_call_says_otherwise(vo
 static void a_public_server_s_calls_ask_for_no_more_than_it_has(void **state) {
     struct bench *b = *state;
     const char *const allow[] = {"upstream=127.0.0.1", NULL};
-    const char *const more[] = {"upstream=127.0.0.1", "network=full", "backend=hf", NULL};
+    const char *const more[] = {"upstream=127.0.0.1", "network=full", "backend=hf", "flavor=cpu-*",
+                                NULL};
     b->options.is_public = true;
     b->options.allow = allow;
 #define ASK(field) "{" MODEL ", \"instruction\": \"x\", " field "}"
@@ -176,9 +177,11 @@ static void a_public_server_s_calls_ask_for_no_more_than_it_has(void **state) {
     AUTO_JSON json_t *wide =
         json_pack("{s:s, s:s, s:s, s:s, s:s}", "base_url", "http://127.0.0.1:9/v1", "model", "m",
                   "instruction", "x", "network", "full", "backend", "hf");
+    json_object_set_new(wide, "flavor", json_string("cpu-upgrade"));
     b->options.allow = more;
     assert_ok(tool_request_read(&b->options, wide, &q, &err), &err);
     assert_string_equal(q.options.backend, "hf");
+    assert_string_equal(q.options.machine->flavor, "cpu-upgrade");
     assert_int_equal(q.task.network[TASK_AGENT].word, SANDBOX_NETWORK_FULL);
     tool_request_deinit(&q);
 }
