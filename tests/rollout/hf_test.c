@@ -57,6 +57,27 @@ static void no_part_of_the_key_is_in_files_arguments_or_environments(void **stat
     assert_true(sv_find(buf_sv(&seen), SV(GROUND_KEY)) != (size_t)-1);
 }
 
+static void an_agent_without_root_can_not_look_into_the_gateway(void **state) {
+    struct ground *g = *state;
+    struct rollout_result r = {0};
+    struct sandbox_machine machine = {.user = "agent"};
+    g->options.machine = &machine;
+    g->config.agent.sandbox_home = "/home/agent";
+    ground_roll(g,
+                "{'instruction': 'python3 /opt/call.py 1; id -u >id; p=$(cat $HOME/proxy/pid);"
+                " kill -0 $p && ! cat /proc/$p/environ && ! head -c 1 /proc/$p/mem && echo ok >ok',"
+                " 'verify': ['grep -q -x 1000 id', 'test -e ok']}",
+                NULL, &r);
+    hf_ground_assert_outcome(&r, "ok", "-");
+    assert_float_equal(r.reward, 1, 0.001F);
+    assert_int_equal(hf_ground_int(&r, "calls"), 1);
+    const json_t *isolation = json_object_get(r.json, "isolation");
+    assert_true(strncmp(hf_ground_text(isolation, "model_key"), "enforced", 8) == 0);
+    assert_true(strncmp(hf_ground_text(isolation, "records"), "not_enforced", 12) == 0);
+    rollout_result_deinit(&r);
+    ground_drop_factory(g);
+}
+
 static void a_black_box_s_calls_pass_unchanged_and_are_counted(void **state) {
     struct ground *g = *state;
     struct rollout_result r = {0};
@@ -248,6 +269,7 @@ static void ways_that_can_not_be_are_refused(void **state) {
 static const struct CMUnitTest tests[] = {
     CASE(calls_through_the_gateway_inside_are_captured_and_graded),
     CASE(no_part_of_the_key_is_in_files_arguments_or_environments),
+    CASE(an_agent_without_root_can_not_look_into_the_gateway),
     CASE(a_black_box_s_calls_pass_unchanged_and_are_counted),
     CASE(a_stranger_inside_may_not_use_the_model),
     CASE(an_agent_that_must_call_and_does_not_has_failed),
