@@ -8,7 +8,7 @@ A program under bench/ prints one JSON object of numbers. `rollout` puts togethe
 costs: {create_exec_p50_ms, create_exec_p99_ms, create_exec_disk_p50_ms, own_ms, gateway_start_ms}.
 `batch` runs a thousand at once (bench_batch.py); `gateway` sets the gateway beside other forwarders
 (bench_gateway.py; --quick: shorter rounds; --markdown: the tables of docs/performance.md);
-`sandbox --backend hf` is what sandboxes on the Hub cost (bench_hf.py). No NAME: all of them.
+`server` sets `snaffle serve` beside a FastAPI app (bench_server.py); `sandbox --backend hf` is what sandboxes on the Hub cost (bench_hf.py). No NAME: all of them.
 """
 import json
 import os
@@ -22,6 +22,7 @@ import time
 import bench_batch
 import bench_gateway
 import bench_hf
+import bench_server
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = "examples/binary_search"
@@ -99,6 +100,7 @@ TOGETHER = {  # What is put together here, beside the programs.
     "batch": lambda build, known: bench_batch.measure(build, scripted_model),
     "gateway": lambda build, known: bench_gateway.measure(
         build, run_program(known["gateway_start"])["gateway_start_ms"], sys.argv),
+    "server": lambda build, known: bench_server.measure(build),
     "sandbox-hf": lambda build, known: bench_hf.measure(build),
 }
 

@@ -59,6 +59,16 @@ class Http(Case):
             conn.close()
         self.assertEqual(s.get("/web/")[0], 200)
         self.assertIn("/web/reset", s.get("/openapi.json")[1]["paths"])
+        self.assertEqual(s.get("/web/metadata")[1]["name"], "opencode_env")
+        self.assertEqual(s.ask("POST", "/web/reset", {"episode_id": "w", "x": 1})[0], 200)
+        self.assertEqual(s.get("/web/state")[1]["episode_id"], "w")
+        for arguments in ({"instruction": ""}, '{"instruction": ""}'):
+            got = s.ask("POST", "/web/step", {"action": {"tool_name": "run_rollout",
+                                                         "arguments": arguments}})[1]
+            self.assertIn("instruction", got["observation"]["error"]["message"])
+        self.assertEqual(s.ask("POST", "/web/step", {"action": {"tool_name": "run_rollout",
+                                                                "arguments": "{"}})[0], 422)
+        self.assertEqual(s.get("/web/state")[1]["step_count"], 2)
         off = self.place.serve(env={"ENABLE_WEB_INTERFACE": "false"})
         self.assertEqual(off.get("/")[0], 404)
         self.assertNotIn("/web/reset", off.get("/openapi.json")[1]["paths"])

@@ -161,6 +161,16 @@ static void start_step(struct openenv *e, struct exchange *x, struct session *s,
     }
 }
 
+/* A form's field holds the arguments as text. What is no JSON stays, and is told as wrong. */
+static void decode_arguments(json_t *action) {
+    const json_t *text = json_object_get(action, "arguments");
+    struct sv v = {json_string_value(text), json_string_length(text)};
+    json_t *value = NULL;
+    if (text && json_is_string(text) && json_parse(v, "arguments", &value, NULL) == 0) {
+        (void)json_object_set_new(action, "arguments", value);
+    }
+}
+
 void http_step(struct openenv *e, struct exchange *x, struct session *s) {
     struct faults envelope = {.under = {"body"}};
     struct faults f = {0};
@@ -169,6 +179,9 @@ void http_step(struct openenv *e, struct exchange *x, struct session *s) {
     AUTO_JSON json_t *body = NULL;
     if (!http_body(x, /* optional= */ false, &body)) {
         return;
+    }
+    if (s) {
+        decode_arguments(json_object_get(body, "action"));
     }
     const json_t *data = faults_need_object(&envelope, body, "action");
     faults_of_step(&envelope, body, &timeout_s);

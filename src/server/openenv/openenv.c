@@ -78,6 +78,35 @@ static void state(struct openenv *e, struct exchange *x) {
     http_state(e, x, NULL);
 }
 
+/* --- the web page's one environment --- */
+
+static void with_web(struct openenv *e, struct exchange *x,
+                     void (*answer)(struct openenv *e, struct exchange *x, struct session *s)) {
+    struct err err = {0};
+    if (!e->web && session_make(&e->web, &err) < 0) {
+        http_json(x, 500, NULL);
+    } else {
+        answer(e, x, e->web);
+    }
+}
+
+static void web_metadata(struct openenv *e, struct exchange *x) {
+    (void)e;
+    http_json(x, 200, schema_metadata("opencode_env"));
+}
+
+static void web_reset(struct openenv *e, struct exchange *x) {
+    with_web(e, x, http_reset);
+}
+
+static void web_step(struct openenv *e, struct exchange *x) {
+    with_web(e, x, http_step);
+}
+
+static void web_state(struct openenv *e, struct exchange *x) {
+    with_web(e, x, http_state);
+}
+
 struct route {
     const char *path;
     bool posts;
@@ -87,11 +116,20 @@ struct route {
 };
 
 static const struct route routes[] = {
-    {"/health", false, false, false, health}, {"/metadata", false, false, false, metadata},
-    {"/schema", false, false, false, schema}, {"/openapi.json", false, false, false, openapi},
-    {"/docs", false, false, false, page},     {"/redoc", false, false, false, page},
-    {"/reset", true, true, false, reset},     {"/step", true, true, false, step},
-    {"/state", false, true, false, state},    {"/web/", false, false, true, page},
+    {"/health", false, false, false, health},
+    {"/metadata", false, false, false, metadata},
+    {"/schema", false, false, false, schema},
+    {"/openapi.json", false, false, false, openapi},
+    {"/docs", false, false, false, page},
+    {"/redoc", false, false, false, page},
+    {"/reset", true, true, false, reset},
+    {"/step", true, true, false, step},
+    {"/state", false, true, false, state},
+    {"/web/", false, false, true, page},
+    {"/web/metadata", false, false, true, web_metadata},
+    {"/web/reset", true, false, true, web_reset},
+    {"/web/step", true, false, true, web_step},
+    {"/web/state", false, false, true, web_state},
 };
 
 static bool is_method(const struct route *route, struct sv method) {

@@ -123,6 +123,18 @@ static void make_place(struct sessions *s) {
     }
 }
 
+int session_make(struct session **out, struct err *err) {
+    struct session *one = calloc(1, sizeof *one);
+    if (!one || environment_reset(&one->environment, (struct sv){0}) < 0) {
+        free(one);
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    uuid_make(one->id);
+    one->users = 1;
+    *out = one;
+    return 0;
+}
+
 int sessions_open(struct sessions *s, bool over_http, struct session **out, struct err *err) {
     if (s->active >= s->max) {
         make_place(s);
@@ -132,14 +144,12 @@ int sessions_open(struct sessions *s, bool over_http, struct session **out, stru
                        "Server at capacity: %u/%u sessions active. Cannot accept new connections.",
                        s->active, s->max);
     }
-    struct session *one = calloc(1, sizeof *one);
-    if (!one || environment_reset(&one->environment, (struct sv){0}) < 0) {
-        free(one);
-        return err_set(err, ERR_NOMEM, "out of memory");
+    struct session *one = NULL;
+    int r = session_make(&one, err);
+    if (r < 0) {
+        return r;
     }
-    uuid_make(one->id);
     one->owner = s;
-    one->users = 1;
     one->over_http = over_http;
     session_touch(s, one);
     one->next = s->first;

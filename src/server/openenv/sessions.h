@@ -46,6 +46,8 @@ unsigned sessions_max(const struct sessions *s);
 /* Takes a place. ERR_QUOTA: there is none; the message is the reference's. */
 int sessions_open(struct sessions *s, bool over_http, struct session **out,
                   struct err *err) CHECK_RESULT;
+/* One that takes no place and that nobody finds; its holder releases it. */
+int session_make(struct session **out, struct err *err) CHECK_RESULT;
 struct session *sessions_find(const struct sessions *s, struct sv id); /* NULL: none. */
 /* Its place is free and nobody finds it; memory goes with the last user. */
 void sessions_close(struct sessions *s, struct session *one);
