@@ -106,7 +106,7 @@ typedef struct snaffle_options {
 
     const char *config_json; /* An object with the agent's configuration fields. */
     const char *mode;        /* "black_box" (default) or "transparent_proxy". */
-    const char *backend;     /* "local" */
+    const char *backend;     /* "local" (default) or "hf" */
     const char *agent;       /* "opencode"; or "command", with agent_cmd in config_json. */
     const char *runs_dir;    /* "./runs" */
     const char *run;         /* Made from the time and chance. */
@@ -132,6 +132,9 @@ typedef struct snaffle_options {
     double verify_s;
     double budget_s;        /* Of the whole rollout; 0: none. */
     double upstream_down_s; /* Ten failed calls in a row over this long end it; 0: 120. */
+
+    const char
+        *verify_in; /* "same" (default), or "fresh": in a sandbox that the agent never saw. */
 } snaffle_options;
 
 SNAFFLE_API int snaffle_factory_new(const snaffle_options *options, snaffle_factory **out,

@@ -94,11 +94,13 @@ static int keep_strings(struct settings *s, const snaffle_options *o, struct err
 
 int settings_make(struct settings *s, const snaffle_options *o, struct err *err) {
     static const char *const modes[] = {"black_box", "transparent_proxy", NULL};
+    static const char *const verify_ins[] = {"same", "fresh", NULL};
     static const char *const verify_ons[] = {"always", "clean", NULL};
     int mode = choose("mode", o->mode, modes, err);
     int verify_on = mode < 0 ? mode : choose("verify_on", o->verify_on, verify_ons, err);
-    if (verify_on < 0) {
-        return verify_on;
+    int verify_in = verify_on < 0 ? verify_on : choose("verify_in", o->verify_in, verify_ins, err);
+    if (verify_in < 0) {
+        return verify_in;
     }
     int r = make_config(s, o, err);
     if (r < 0) {
@@ -119,6 +121,7 @@ int settings_make(struct settings *s, const snaffle_options *o, struct err *err)
         .logprobs_processed = o->logprobs_processed != 0,
         .neutral_sampling = o->neutral_sampling != 0,
         .verify_on = (enum rollout_verify_on)verify_on,
+        .verify_in = (enum rollout_verify_in)verify_in,
         .create_attempts = o->create_attempts,
         .create_backoff_s = o->create_backoff_s,
         .retries = o->retries,

@@ -13,6 +13,7 @@ static const char *const modes[] = {"transparent_proxy", "black_box", NULL};
 static const char *const networks[] = {"none", "model", "full", NULL};
 static const char *const verify_on[] = {"always", "clean", NULL};
 static const char *const captures[] = {"tunnel", "public", "sandbox", NULL};
+static const char *const verify_in[] = {"same", "fresh", NULL};
 static const char *const users[] = {"root", "agent", NULL};
 static const char *const truths[] = {"true", "false", NULL};
 
@@ -56,6 +57,10 @@ const struct option run_settings_options[] = {
      NULL},
     {"verify-on", OPTION_WORD, "WHEN",
      "grade always, or only after an agent that ended cleanly (default: always)", verify_on},
+    {"verify-in", OPTION_WORD, "WHERE",
+     "with --backend hf: grade in the agent's sandbox, or in another that it has never seen "
+     "(default: same; local sandboxes are always graded in another)",
+     verify_in},
     {"require-calls", OPTION_SWITCH, NULL, "a rollout without a model call has failed", NULL},
     CALL_OPTIONS,
     {"setup-offline", OPTION_SWITCH, NULL,
@@ -232,6 +237,7 @@ void run_settings_lay_over(const struct args *a, struct task *t) {
 void run_settings_rollout(const struct args *a, struct rollout_options *out) {
     const char *mode = args_text(a, "mode");
     const char *when = args_text(a, "verify-on");
+    const char *where = args_text(a, "verify-in");
     *out = (struct rollout_options){
         .backend = args_text(a, "backend"),
         .agent = args_text(a, "agent"),
@@ -247,6 +253,8 @@ void run_settings_rollout(const struct args *a, struct rollout_options *out) {
         .setup_offline = args_has(a, "setup-offline"),
         .verify_on =
             when && strcmp(when, "clean") == 0 ? ROLLOUT_VERIFY_CLEAN : ROLLOUT_VERIFY_ALWAYS,
+        .verify_in =
+            where && strcmp(where, "fresh") == 0 ? ROLLOUT_VERIFY_FRESH : ROLLOUT_VERIFY_SAME,
         .retries = (unsigned)args_count(a, "retries", 1),
         .limits = {.create_s = args_number(a, "create-s", 0),
                    .install_s = args_number(a, "install-s", 0),

@@ -14,6 +14,7 @@
 #define BUDGET_VERIFY_COMMAND_S 120.0
 #define BUDGET_VERIFY_S 300.0
 #define BUDGET_UPSTREAM_DOWN_S 120.0 /* An engine that restarts is back within two minutes. */
+#define BUDGET_CARRY_S 300.0         /* 1 GB from one sandbox to another over 50 Mbit/s. */
 #define BUDGET_COLLECT_S 30.0  /* 32 small files and a log; more means a sandbox that hangs. */
 #define BUDGET_TEARDOWN_S 30.0 /* A provider's slow answer; local ones take milliseconds. */
 #define BUDGET_RESERVE_S 30.0  /* Kept of budget_s for collecting and teardown. */

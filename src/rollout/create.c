@@ -66,12 +66,10 @@ static int make_folders(struct sandbox *sandbox, const struct cancel *cancel, st
 }
 
 /* One attempt; leaves nothing behind when it fails, and its own error stands. */
-static int create_once(struct rollout_session *s, enum task_phase phase,
-                       enum sandbox_network network, deadline_ms until, struct err *err) {
-    struct sandbox_spec spec;
-    session_spec(s, phase, network, &spec);
+static int create_once(const struct rollout_session *s, const struct sandbox_spec *spec,
+                       deadline_ms until, struct sandbox **out, struct err *err) {
     struct sandbox *sandbox = NULL;
-    int r = sandbox_create(s->factory->backend, &spec, until, s->stop, &sandbox, err);
+    int r = sandbox_create(s->factory->backend, spec, until, s->stop, &sandbox, err);
     if (r < 0) {
         return r;
     }
@@ -85,23 +83,30 @@ static int create_once(struct rollout_session *s, enum task_phase phase,
         sandbox_free(sandbox);
         return r;
     }
-    s->sandbox = sandbox;
-    s->network = network;
-    snprintf(s->sandbox_id, sizeof s->sandbox_id, "%s", sandbox_id(sandbox));
+    *out = sandbox;
     return 0;
 }
 
+/* What another attempt is to be made of; a spec without what this machine can't give. */
+struct attempt {
+    struct sandbox_spec spec;
+    enum task_phase phase;
+};
+
 /* An outside network that this machine can't give is done without, and said, unless `strict`. */
-static int create_or_offline(struct rollout_session *s, enum task_phase phase,
-                             enum sandbox_network network, deadline_ms until, struct err *err) {
-    int r = create_once(s, phase, network, until, err);
+static int create_or_offline(struct rollout_session *s, struct attempt *a, deadline_ms until,
+                             struct sandbox **out, struct err *err) {
+    int r = create_once(s, &a->spec, until, out, err);
     bool cannot = r == ERR_UNSUPPORTED || r == ERR_ENVIRONMENT;
-    if (!cannot || phase != TASK_SETUP || network != SANDBOX_NETWORK_FULL || s->factory->o.strict) {
+    if (!cannot || a->phase != TASK_SETUP || a->spec.network != SANDBOX_NETWORK_FULL ||
+        a->spec.strict) {
         return r;
     }
     struct err first = *err;
-    r = create_once(s, phase, SANDBOX_NETWORK_MODEL, until, err);
+    a->spec.network = SANDBOX_NETWORK_MODEL;
+    r = create_once(s, &a->spec, until, out, err);
     if (r < 0) {
+        a->spec.network = SANDBOX_NETWORK_FULL;
         return r;
     }
     session_finding(s, "setup_offline", "setup has no outside network: %s", first.msg);
@@ -114,16 +119,17 @@ static bool may_try_again(int code) {
            code != ERR_INPUT && code != ERR_NOMEM;
 }
 
-int session_create_sandbox(struct rollout_session *s, struct err *err) {
+/* Tries again what is worth it; the first error stands. */
+static int create_patiently(struct rollout_session *s, struct attempt *a, struct sandbox **out,
+                            struct err *err) {
     const struct rollout_options *o = &s->factory->o;
-    enum task_phase phase = session_has_setup(s) ? TASK_SETUP : TASK_AGENT;
     unsigned attempts = o->create_attempts ? o->create_attempts : CREATE_ATTEMPTS;
     double backoff_s = o->create_backoff_s > 0 ? o->create_backoff_s : CREATE_BACKOFF_S;
     deadline_ms until = session_deadline(s, ROLLOUT_PHASE_CREATE);
     struct err first = {0};
     for (unsigned n = 1;; n++) {
         struct err e = {0};
-        int r = create_or_offline(s, phase, session_network(s, phase), until, &e);
+        int r = create_or_offline(s, a, until, out, &e);
         if (r >= 0) {
             return 0;
         }
@@ -146,6 +152,25 @@ int session_create_sandbox(struct rollout_session *s, struct err *err) {
     return first.code;
 }
 
+static int create_first(struct rollout_session *s, struct err *err) {
+    struct attempt a = {.phase = session_has_setup(s) ? TASK_SETUP : TASK_AGENT};
+    session_spec(s, a.phase, session_network(s, a.phase), &a.spec);
+    int r = create_patiently(s, &a, &s->sandbox, err);
+    if (r == 0) {
+        s->network = a.spec.network;
+        snprintf(s->sandbox_id, sizeof s->sandbox_id, "%s", sandbox_id(s->sandbox));
+    }
+    return r;
+}
+
+int session_create_fresh(struct rollout_session *s, struct sandbox **out, struct err *err) {
+    struct attempt a = {.phase = TASK_VERIFY};
+    session_spec(s, a.phase, session_network(s, a.phase), &a.spec);
+    a.spec.lifetime_s = rollout_budget_phase_s(&s->budget, ROLLOUT_PHASE_VERIFY, clock_ms()) +
+                        BUDGET_CREATE_S + BUDGET_CARRY_S + BUDGET_COLLECT_S + BUDGET_TEARDOWN_S;
+    return create_patiently(s, &a, out, err);
+}
+
 /* The sandbox of the agent's phase, if setup ran in one of another kind. */
 static int to_agent_phase(struct rollout_session *s, struct err *err) {
     enum sandbox_network network = session_network(s, TASK_AGENT);
@@ -165,7 +190,7 @@ static int to_agent_phase(struct rollout_session *s, struct err *err) {
 int session_prepare(struct rollout_session *s, struct err *err) {
     session_phase(s, ROLLOUT_PHASE_CREATE);
     session_say(s, NULL, "creating %s sandbox", s->factory->backend->name);
-    int r = session_create_sandbox(s, err);
+    int r = create_first(s, err);
     if (r < 0) {
         return session_fail(s, ROLLOUT_PHASE_CREATE, err);
     }
@@ -193,5 +218,6 @@ int session_prepare(struct rollout_session *s, struct err *err) {
     session_phase_end(s);
     s->isolation = sandbox_isolation(s->sandbox);
     session_note_isolation(s);
+    session_note_reward(s);
     return 0;
 }

@@ -78,7 +78,14 @@ static int check_sandbox(struct rollout_factory *f, struct err *err) {
                                 .mounts = f->mounts + 1,
                                 .n_mounts = f->n_mounts,
                                 .machine = factory_machine(f)};
-    return f->backend->check_create ? f->backend->check_create(&spec, err) : 0;
+    int r = f->backend->check_create ? f->backend->check_create(&spec, err) : 0;
+    bool is_clean = !f->backend->restart_is_clean || f->backend->restart_is_clean(&spec.machine);
+    if (r == 0 && f->o.strict && f->o.verify_in == ROLLOUT_VERIFY_SAME && !is_clean) {
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a root agent may replace what grades it in its own sandbox (use "
+                       "--verify-in fresh, or --agent-user agent, or run without --strict)");
+    }
+    return r;
 }
 
 static int check_config(const struct agent_config *c, struct err *err) {

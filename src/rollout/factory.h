@@ -31,6 +31,11 @@ enum rollout_mode {
     ROLLOUT_TRANSPARENT_PROXY, /* They are recorded, and asked for ids and log-probabilities. */
 };
 
+enum rollout_verify_in {
+    ROLLOUT_VERIFY_SAME, /* In the agent's sandbox, begun anew: a second one where that is cheap. */
+    ROLLOUT_VERIFY_FRESH, /* In one that the agent has never seen, with its home carried over. */
+};
+
 enum rollout_verify_on {
     ROLLOUT_VERIFY_ALWAYS,
     ROLLOUT_VERIFY_CLEAN, /* Only after an agent that ended by itself with exit code 0. */
@@ -72,6 +77,7 @@ struct rollout_options {
     bool require_calls; /* A run without a model call fails, whatever the agent says of itself. */
     bool setup_offline; /* No outside network for setup unless the task asks for it. */
     enum rollout_verify_on verify_on;
+    enum rollout_verify_in verify_in;
     unsigned create_attempts; /* 0: 3. */
     double create_backoff_s;  /* 0: 2; doubles with each attempt. */
     unsigned retries;       /* rollout_run: further attempts after causes worth one; see cause.h */

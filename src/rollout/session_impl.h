@@ -126,7 +126,9 @@ int session_fail(struct rollout_session *s, enum rollout_phase phase, const stru
 
 /* create.c, place.c, setup.c */
 int session_prepare(struct rollout_session *s, struct err *err) CHECK_RESULT;
-int session_create_sandbox(struct rollout_session *s, struct err *err) CHECK_RESULT;
+/* A further sandbox, for the verifier. */
+int session_create_fresh(struct rollout_session *s, struct sandbox **out,
+                         struct err *err) CHECK_RESULT;
 void session_spec(const struct rollout_session *s, enum task_phase phase,
                   enum sandbox_network network, struct sandbox_spec *out);
 int session_place(struct rollout_session *s, struct err *err) CHECK_RESULT;
@@ -143,6 +145,13 @@ void session_stop_agent(struct rollout_session *s); /* With all it started; idem
 
 /* verify.c. The caller holds `work`. */
 int session_verify(struct rollout_session *s, struct err *err) CHECK_RESULT;
+
+/* fresh.c: the session goes on in a sandbox that the agent has never seen, with the home carried
+ * over. The caller holds `work`. */
+int session_move_to_fresh(struct rollout_session *s, struct err *err) CHECK_RESULT;
+/* Whether it does so; and what that means for the reward, among what else holds. */
+bool session_verifies_fresh(const struct rollout_session *s);
+void session_note_reward(struct rollout_session *s);
 
 /* collect.c */
 void session_collect_files(struct rollout_session *s);

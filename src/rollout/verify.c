@@ -167,12 +167,23 @@ static int take_reward(struct rollout_session *s, size_t passed, struct err *err
     return 0;
 }
 
-int session_verify(struct rollout_session *s, struct err *err) {
-    deadline_ms until = session_deadline(s, ROLLOUT_PHASE_VERIFY);
-    int r = to_clean_place(s, until, err);
-    if (r < 0) {
-        return session_fail(s, ROLLOUT_PHASE_VERIFY, err);
+static int to_place(struct rollout_session *s, struct err *err) {
+    if (session_verifies_fresh(s)) {
+        return session_move_to_fresh(s, err);
     }
+    int r = to_clean_place(s, session_deadline(s, ROLLOUT_PHASE_VERIFY), err);
+    return r < 0 ? session_fail(s, ROLLOUT_PHASE_VERIFY, err) : 0;
+}
+
+int session_verify(struct rollout_session *s, struct err *err) {
+    deadline_ms began = clock_ms();
+    int r = to_place(s, err);
+    if (r < 0) {
+        return r;
+    }
+    /* Another sandbox's making is no time of the verifier's. */
+    deadline_ms until = session_deadline(s, ROLLOUT_PHASE_VERIFY);
+    until -= session_verifies_fresh(s) ? 0 : clock_ms() - began;
     session_phase(s, ROLLOUT_PHASE_COLLECT);
     session_collect_files(s); /* As the agent left them: before the verifier's files come. */
     session_phase(s, ROLLOUT_PHASE_VERIFY);

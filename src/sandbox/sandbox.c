@@ -80,6 +80,14 @@ int sandbox_restart(struct sandbox *s, const struct sandbox_spec *spec, deadline
     return r < 0 ? r : s->ops->restart(s, spec, until, cancel, err);
 }
 
+int sandbox_carry_home(struct sandbox *from, struct sandbox *to, deadline_ms until,
+                       const struct cancel *cancel, struct err *err) {
+    if (!from->ops->carry_home || from->ops != to->ops) {
+        return err_set(err, ERR_UNSUPPORTED, "a home can't be carried between these sandboxes");
+    }
+    return from->ops->carry_home(from, to, until, cancel, err);
+}
+
 const char *sandbox_id(const struct sandbox *s) {
     return s->id;
 }

@@ -183,6 +183,11 @@ const char *sandbox_home(const struct sandbox *s);
 int sandbox_restart(struct sandbox *s, const struct sandbox_spec *spec, deadline_ms until,
                     const struct cancel *cancel, struct err *err) CHECK_RESULT;
 
+/* Replaces the home of `to` by what `from`'s holds: files, folders and links. Neither may run
+ * anything. Only backends that tell of restart_is_clean can. ERR_LIMIT: more than 1 GB. */
+int sandbox_carry_home(struct sandbox *from, struct sandbox *to, deadline_ms until,
+                       const struct cancel *cancel, struct err *err) CHECK_RESULT;
+
 /* Runs a command to its end. A non-zero exit and a time-out are results. */
 int sandbox_exec(struct sandbox *s, const struct sandbox_exec *what, struct sandbox_output *out,
                  struct err *err) CHECK_RESULT;
@@ -247,6 +252,8 @@ int sandbox_machine_check_none(const struct sandbox_machine *m, const char *back
 struct sandbox_ops {
     int (*restart)(struct sandbox *, const struct sandbox_spec *, deadline_ms,
                    const struct cancel *, struct err *);
+    int (*carry_home)(struct sandbox *, struct sandbox *, deadline_ms, const struct cancel *,
+                      struct err *); /* NULL: it can't. */
     int (*exec)(struct sandbox *, const struct sandbox_exec *, struct sandbox_output *,
                 struct err *);
     int (*start)(struct sandbox *, const struct sandbox_exec *, struct sandbox_job **,

@@ -50,8 +50,9 @@ static void add_path(struct protocol_out *o, uint8_t tag, char *path) {
 }
 
 /* A job has no time-out of its own accord: 0 stands for none. */
-static void add_command(struct protocol_out *o, const struct hf *s, const struct sandbox_exec *what,
-                        bool is_job) {
+static void add_command(struct protocol_out *o, const struct hf_command *c,
+                        const struct sandbox_exec *what, bool is_job) {
+    const struct hf *s = c->sandbox;
     double otherwise_s = is_job ? 0 : EXEC_TIMEOUT_S;
     double timeout_s = what->timeout_s > 0 ? what->timeout_s : otherwise_s;
     protocol_add_u64(o, PROTOCOL_MAJOR_VERSION, PROTOCOL_MAJOR);
@@ -66,7 +67,7 @@ static void add_command(struct protocol_out *o, const struct hf *s, const struct
     add_words(o, PROTOCOL_ENV, what->env);
     protocol_add_u64(o, PROTOCOL_CLEAN, what->clean);
     protocol_add_u64(o, PROTOCOL_TIMEOUT_MS, (uint64_t)(timeout_s * 1000));
-    protocol_add_u64(o, PROTOCOL_USER, s->user);
+    protocol_add_u64(o, PROTOCOL_USER, c->user);
     add_path(o, PROTOCOL_CWD, hf_path(s, what->cwd ? what->cwd : "."));
 }
 
@@ -104,7 +105,7 @@ static int write_spec(const struct hf_command *c, const struct sandbox_exec *wha
     AUTO_BUF struct buf b = {0};
     AUTO_FREE char *path = file_of(c, "spec");
     struct protocol_out o = protocol_fields_begin(&b);
-    add_command(&o, c->sandbox, what, is_job);
+    add_command(&o, c, what, is_job);
     add_outputs(&o, c, what, is_job);
     if (!path || protocol_fields_end(&o) < 0) {
         return err_set(err, ERR_LIMIT,
@@ -212,13 +213,14 @@ static int run_spec(const struct hf_command *c, deadline_ms until, const struct 
                  : err_set(err, ERR_PROTOCOL, "the guest gave %d: %s", code, buf_cstr(&said));
 }
 
-static int start(struct hf *s, const struct sandbox_exec *what, bool is_job, deadline_ms until,
-                 struct hf_command *out, struct err *err) {
+static int start(struct hf *s, uint32_t user, const struct sandbox_exec *what, bool is_job,
+                 deadline_ms until, struct hf_command *out, struct err *err) {
     if (what->input.n > SANDBOX_INPUT_MAX) {
         return err_set(err, ERR_LIMIT, "more than %u bytes of input", SANDBOX_INPUT_MAX);
     }
     struct hf_command c = {
         .sandbox = s,
+        .user = user,
         .clears = atomic_load(&s->clears),
         .folder = mem_printf("%s/%u", s->dir, atomic_fetch_add(&s->next, 1)),
     };
@@ -367,11 +369,16 @@ static int collect(const struct hf_command *c, const struct sandbox_exec *what,
 int hf_exec(struct sandbox *b, const struct sandbox_exec *what, struct sandbox_output *out,
             struct err *err) {
     struct hf *s = (struct hf *)b;
+    return hf_exec_as(s, s->user, what, out, err);
+}
+
+int hf_exec_as(struct hf *s, uint32_t user, const struct sandbox_exec *what,
+               struct sandbox_output *out, struct err *err) {
     struct hf_command c = {0};
     struct sandbox_output o = {0};
     double timeout_s = what->timeout_s > 0 ? what->timeout_s : EXEC_TIMEOUT_S;
     deadline_ms until = deadline_in_s(timeout_s + EXEC_GRACE_S);
-    int r = start(s, what, /* is_job= */ false, until, &c, err);
+    int r = start(s, user, what, /* is_job= */ false, until, &c, err);
     if (r < 0) {
         return r;
     }
@@ -410,7 +417,7 @@ int hf_start(struct sandbox *b, const struct sandbox_exec *what, struct sandbox_
     }
     job->base.sandbox = b;
     job->life = atomic_load(&s->lives);
-    int r = start(s, what, /* is_job= */ true, deadline_in_s(CALL_S), &job->command, err);
+    int r = start(s, s->user, what, /* is_job= */ true, deadline_in_s(CALL_S), &job->command, err);
     if (r < 0) {
         free(job);
         return r;

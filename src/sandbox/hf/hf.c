@@ -16,26 +16,43 @@
 #define HEALTH_PAUSE_MS 150 /* As the official client. */
 #define HEALTH_S 5.0        /* Each; the proxy answers errors until the job is up. */
 #define CLEAR_ATTEMPTS 2
-#define EXPLAIN_S 10.0 /* What became of the job is asked for so long when a call failed. */
+#define EXPLAIN_S 10.0       /* What became of the job is asked for so long when a call failed, */
+#define EXPLAIN_PAUSE_MS 500 /* so often. */
 
 /* --- errors --- */
 
+/* Until the job is over or its server answers: a provider takes a moment to see that a machine is
+ * gone. */
+static bool is_over(struct hf *s, struct buf *why) {
+    deadline_ms until = deadline_in_s(EXPLAIN_S);
+    struct err ignored = {0};
+    while (!deadline_passed(until) && !cancel_thrown(s->torn_down)) {
+        enum hf_stage stage = HF_RUNNING;
+        struct hf_look look = {.since_ms = s->since_ms, .as_of_ms = clock_ms(), .until = until};
+        int r = hf_hub_stage(s->hub, s->job, &look, &stage, why, &ignored);
+        if (r == 0 && stage == HF_OVER) {
+            return true;
+        }
+        if (hf_server_health(&s->server, deadline_min(until, deadline_in_s(HEALTH_S)), s->torn_down,
+                             &ignored) == 0 ||
+            cancel_sleep(s->torn_down, deadline_in_ms(EXPLAIN_PAUSE_MS), &ignored) < 0) {
+            return false;
+        }
+    }
+    return false;
+}
+
 int hf_explain(struct hf *s, int code, struct err *err) {
     AUTO_BUF struct buf why = {0};
-    enum hf_stage stage = HF_RUNNING;
-    struct err ignored = {0};
     if (cancel_thrown(s->torn_down)) {
         return err_set(err, ERR_LOST, "the sandbox was torn down");
     }
     if (!hf_server_may_pass(code) && code != ERR_LOST && code != ERR_DENIED) {
         return code;
     }
-    int r = hf_hub_stage(s->hub, s->job, s->since_ms, deadline_in_s(EXPLAIN_S), NULL, &stage, &why,
-                         &ignored);
-    if (r == 0 && stage == HF_OVER) {
-        return err_set(err, ERR_LOST, "the sandbox is gone (torn down?): %s", buf_cstr(&why));
-    }
-    return code;
+    return is_over(s, &why)
+               ? err_set(err, ERR_LOST, "the sandbox is gone (torn down?): %s", buf_cstr(&why))
+               : code;
 }
 
 /* --- create --- */
@@ -83,9 +100,10 @@ static int await_ready(struct hf *s, deadline_ms until, const struct cancel *can
         if (r == 0 || r == ERR_CANCELLED) {
             return r < 0 && err ? (*err = unready).code : r;
         }
-        int looked =
-            hf_hub_stage(s->hub, s->job, s->since_ms, deadline_min(until, deadline_in_s(HEALTH_S)),
-                         cancel, &stage, &why, &ignored);
+        struct hf_look look = {.since_ms = s->since_ms,
+                               .until = deadline_min(until, deadline_in_s(HEALTH_S)),
+                               .cancel = cancel};
+        int looked = hf_hub_stage(s->hub, s->job, &look, &stage, &why, &ignored);
         if (looked == 0 && stage == HF_OVER) {
             return err_set(err, ERR_LOST, "the sandbox did not start: %s", buf_cstr(&why));
         }
@@ -100,8 +118,8 @@ static int await_ready(struct hf *s, deadline_ms until, const struct cancel *can
     }
 }
 
-static int run_shell(struct hf *s, const char *text, const char *arg, const char *arg2,
-                     deadline_ms until, const struct cancel *cancel, struct err *err) {
+int hf_run_shell(struct hf *s, const char *text, const char *arg, const char *arg2,
+                 deadline_ms until, const struct cancel *cancel, struct err *err) {
     const char *const argv[] = {"/bin/sh", "-c", text, arg, arg2, NULL};
     AUTO_BUF struct buf said = {0};
     int code = 0;
@@ -124,7 +142,7 @@ static int furnish(struct hf *s, const struct sandbox_spec *spec, deadline_ms un
                    const struct cancel *cancel, struct err *err) {
     char user[16];
     (void)snprintf(user, sizeof user, "%u", s->user);
-    int r = run_shell(s, make_home, s->home, user, until, cancel, err);
+    int r = hf_run_shell(s, make_home, s->home, user, until, cancel, err);
     r = r < 0 ? r : hf_place_guest(s, until, cancel, err);
     return r < 0 ? r : hf_mounts_place(s, spec, until, cancel, err);
 }
@@ -253,7 +271,7 @@ static int restart(struct sandbox *b, const struct sandbox_spec *spec, deadline_
     pthread_mutex_lock(&s->lifecycle);
     atomic_fetch_add(&s->lives, 1);
     int r = kill_all(b, until, err);
-    r = r < 0 ? r : run_shell(s, empty_shared, "", "", until, cancel, err);
+    r = r < 0 ? r : hf_run_shell(s, empty_shared, "", "", until, cancel, err);
     r = r < 0 ? r : hf_replace_guest(s, until, cancel, err);
     r = r < 0 ? r : hf_mounts_place(s, spec, until, cancel, err);
     pthread_mutex_unlock(&s->lifecycle);
@@ -343,6 +361,7 @@ static const char *no_model_socket(const struct sandbox *b) {
 
 static const struct sandbox_ops ops = {
     .restart = restart,
+    .carry_home = hf_carry_home,
     .exec = hf_exec,
     .start = hf_start,
     .job_wait = hf_job_wait,

@@ -49,6 +49,7 @@ struct hf {
 struct hf_command {
     struct hf *sandbox;
     char *folder;
+    uint32_t user;
     unsigned clears; /* Of the sandbox when it began. */
 };
 
@@ -64,6 +65,9 @@ void hf_command_deinit(struct hf_command *c, bool with_files);
 /* The contract's operations, by file: hf_command.c, hf_files.c, hf.c. */
 int hf_exec(struct sandbox *b, const struct sandbox_exec *what, struct sandbox_output *out,
             struct err *err);
+/* As another user than the sandbox's. */
+int hf_exec_as(struct hf *s, uint32_t user, const struct sandbox_exec *what,
+               struct sandbox_output *out, struct err *err) CHECK_RESULT;
 int hf_start(struct sandbox *b, const struct sandbox_exec *what, struct sandbox_job **out,
              struct err *err);
 int hf_job_wait(struct sandbox_job *b, deadline_ms until, const struct cancel *cancel,
@@ -75,6 +79,13 @@ int hf_write_file(struct sandbox *b, const char *path, struct sv content, unsign
 int hf_read_file(struct sandbox *b, const char *path, uint64_t offset, size_t length,
                  struct buf *out, struct err *err);
 int hf_exists(struct sandbox *b, const char *path, struct err *err);
+
+int hf_carry_home(struct sandbox *from, struct sandbox *to, deadline_ms until,
+                  const struct cancel *cancel, struct err *err);
+
+/* Runs a text of ours as the server's user; it must end at once, with 0. */
+int hf_run_shell(struct hf *s, const char *text, const char *arg, const char *arg2,
+                 deadline_ms until, const struct cancel *cancel, struct err *err) CHECK_RESULT;
 
 /* What is wrong when a call failed: ERR_LOST, with the job's own end, if the job is over; else the
  * code that it had. */

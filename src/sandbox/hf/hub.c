@@ -419,18 +419,22 @@ static int await_list(struct hf_hub *h, deadline_ms until, const struct cancel *
 
 #define STAGE_MAX 24
 
+static bool is_recent(const struct hf_hub *h, const struct hf_look *look) {
+    return h->jobs && h->listed_ms >= look->as_of_ms && clock_ms() - h->listed_ms <= LIST_AGE_MS;
+}
+
 /* `known`: the list was asked for when the job was there. */
-static int stage_of_list(struct hf_hub *h, const char *id, int64_t since_ms, deadline_ms until,
-                         const struct cancel *cancel, char out[STAGE_MAX], bool *known,
-                         struct err *err) {
+static int stage_of_list(struct hf_hub *h, const char *id, const struct hf_look *look,
+                         char out[STAGE_MAX], bool *known, struct err *err) {
     int r = 0;
     pthread_mutex_lock(&h->lock);
-    while (r == 0 && (!h->jobs || clock_ms() - h->listed_ms > LIST_AGE_MS)) {
-        r = h->listing ? await_list(h, until, cancel, err) : refresh(h, until, cancel, err);
+    while (r == 0 && !is_recent(h, look)) {
+        r = h->listing ? await_list(h, look->until, look->cancel, err)
+                       : refresh(h, look->until, look->cancel, err);
     }
     const char *stage = r == 0 ? json_string_value(json_object_get(h->jobs, id)) : NULL;
     (void)snprintf(out, STAGE_MAX, "%s", stage ? stage : "");
-    *known = r == 0 && h->listed_ms > since_ms;
+    *known = r == 0 && h->listed_ms > look->since_ms;
     pthread_mutex_unlock(&h->lock);
     return r;
 }
@@ -509,17 +513,16 @@ static int inspect(struct hf_hub *h, const char *id, deadline_ms until, const st
     return r;
 }
 
-int hf_hub_stage(struct hf_hub *h, const char *id, int64_t since_ms, deadline_ms until,
-                 const struct cancel *cancel, enum hf_stage *out, struct buf *why,
-                 struct err *err) {
+int hf_hub_stage(struct hf_hub *h, const char *id, const struct hf_look *look, enum hf_stage *out,
+                 struct buf *why, struct err *err) {
     char stage[STAGE_MAX];
     bool known = false;
-    int r = stage_of_list(h, id, since_ms, until, cancel, stage, &known, err);
+    int r = stage_of_list(h, id, look, stage, &known, err);
     if (r < 0) {
         return r;
     }
     if (known && !stage[0]) {
-        return inspect(h, id, until, cancel, out, why, err);
+        return inspect(h, id, look->until, look->cancel, out, why, err);
     }
     *out = strcmp(stage, "RUNNING") == 0 ? HF_RUNNING : HF_WAITING;
     return 0;

@@ -46,12 +46,18 @@ int hf_hub_list(struct hf_hub *h, const json_t *labels, deadline_ms until,
 
 enum hf_stage { HF_WAITING, HF_RUNNING, HF_OVER };
 
-/* The stage of a job of ours that was created at `since_ms` of the monotonic clock, at most 2 s
- * old; threads that ask at once share one list. `why` gets the stage and message of one that is
- * over, and the end of its log. */
-int hf_hub_stage(struct hf_hub *h, const char *id, int64_t since_ms, deadline_ms until,
-                 const struct cancel *cancel, enum hf_stage *out, struct buf *why,
-                 struct err *err) CHECK_RESULT;
+/* How a stage is asked for. */
+struct hf_look {
+    int64_t since_ms; /* When the job was created, by the monotonic clock. */
+    int64_t as_of_ms; /* The answer is no older than this; 0: than 2 s. */
+    deadline_ms until;
+    const struct cancel *cancel;
+};
+
+/* The stage of a job of ours; threads that ask at once share one list. `why` gets the stage and
+ * message of one that is over, and the end of its log. */
+int hf_hub_stage(struct hf_hub *h, const char *id, const struct hf_look *look, enum hf_stage *out,
+                 struct buf *why, struct err *err) CHECK_RESULT;
 
 /* Every job of ours has it; the list asks for it. */
 #define HF_LABEL "snaffle"

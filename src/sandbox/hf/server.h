@@ -23,10 +23,15 @@ struct hf_server {
     char *authorization; /* Whole headers; secrets. */
     char *token;
     struct http_pool *pool;
-    int protocol; /* 1, 2 or 3; by health. */
+    _Atomic int protocol; /* 1, 2 or 3; by health. */
 };
 
 #define HF_SERVER_PORT 49983
+
+/* A range: large enough that the round trip is a small part of it on 100 Mbit/s, small enough that
+ * a lost one costs little. */
+#define HF_SERVER_RANGE (4u << 20)
+#define HF_SERVER_RANGE_ATTEMPTS 4
 
 /* `token` is the Hub's, for the proxy; `nonce` the job's label, from which the server's own token
  * is derived: HMAC-SHA256 with the Hub's token as key over "hf-sandbox:NONCE". */
@@ -62,6 +67,17 @@ int hf_server_read(struct hf_server *s, const char *path, uint64_t offset, size_
 /* The whole file, made anew with its parents; in ranges, several at once, above 4 MB. */
 int hf_server_write(struct hf_server *s, const char *path, struct sv content, unsigned mode,
                     deadline_ms until, const struct cancel *cancel, struct err *err) CHECK_RESULT;
+
+/* Bytes of a file at an offset; at 0 the file is made anew. Tried again, which does no harm. */
+struct hf_server_range {
+    const char *path;
+    size_t at;
+    struct sv bytes;
+    unsigned mode;
+};
+int hf_server_write_range(struct hf_server *s, const struct hf_server_range *range,
+                          deadline_ms until, const struct cancel *cancel,
+                          struct err *err) CHECK_RESULT;
 
 /* Size in bytes of a regular file, else ERR_INPUT; ERR_NOT_FOUND. A link is not followed. */
 int hf_server_size(struct hf_server *s, const char *path, deadline_ms until,

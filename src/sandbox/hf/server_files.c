@@ -8,11 +8,7 @@
 #include "base/mem.h"
 #include "sandbox/hf/server_call.h"
 
-/* A range: large enough that the round trip is a small part of it on 100 Mbit/s, small enough that
- * a lost one costs little. As many at once as the official client sends. */
-#define RANGE (4u << 20)
-#define RANGES_AT_ONCE 16
-#define RANGE_ATTEMPTS 4 /* Writing one again does no harm. */
+#define RANGES_AT_ONCE 16 /* As many as the official client sends. */
 
 int hf_server_read(struct hf_server *s, const char *path, uint64_t offset, size_t length,
                    deadline_ms until, const struct cancel *cancel, struct buf *out,
@@ -94,28 +90,27 @@ struct upload {
 };
 
 /* The first range has no offset: it cuts a longer file that stands there. */
-static int write_range(struct upload *u, size_t at, struct err *err) {
+int hf_server_write_range(struct hf_server *s, const struct hf_server_range *range,
+                          deadline_ms until, const struct cancel *cancel, struct err *err) {
     char query[64];
-    size_t left = u->content.n - at;
-    struct sv bytes = {u->content.p + at, left < RANGE ? left : RANGE};
-    int n = snprintf(query, sizeof query, "mode=%o", u->mode & 07777);
-    if (at > 0) {
-        (void)snprintf(query + n, sizeof query - (size_t)n, "&offset=%zu", at);
+    int n = snprintf(query, sizeof query, "mode=%o", range->mode & 07777);
+    if (range->at > 0) {
+        (void)snprintf(query + n, sizeof query - (size_t)n, "&offset=%zu", range->at);
     }
     struct hf_server_ask ask = {
-        .what = u->path,
+        .what = range->path,
         .method = "PUT",
         .route = "/v1/files/write",
-        .path = u->path,
+        .path = range->path,
         .query = query,
-        .body = {bytes.p ? bytes.p : "", bytes.n},
-        .until = u->until,
-        .cancel = u->cancel,
+        .body = {range->bytes.p ? range->bytes.p : "", range->bytes.n},
+        .until = until,
+        .cancel = cancel,
     };
     int r = ERR_UPSTREAM;
-    for (int i = 0; i < RANGE_ATTEMPTS && r < 0; i++) {
+    for (int i = 0; i < HF_SERVER_RANGE_ATTEMPTS && r < 0; i++) {
         struct http_answer a = {0};
-        r = hf_server_call(u->server, &ask, &a, err);
+        r = hf_server_call(s, &ask, &a, err);
         http_answer_deinit(&a);
         if (r < 0 && !hf_server_may_pass(r)) {
             break;
@@ -124,10 +119,18 @@ static int write_range(struct upload *u, size_t at, struct err *err) {
     return r;
 }
 
+static int write_range(struct upload *u, size_t at, struct err *err) {
+    size_t left = u->content.n - at;
+    size_t n = left < HF_SERVER_RANGE ? left : HF_SERVER_RANGE;
+    struct hf_server_range range = {
+        .path = u->path, .at = at, .bytes = {u->content.p + at, n}, .mode = u->mode};
+    return hf_server_write_range(u->server, &range, u->until, u->cancel, err);
+}
+
 static void *write_ranges(void *arg) {
     struct upload *u = arg;
     for (;;) {
-        size_t at = atomic_fetch_add(&u->next, RANGE);
+        size_t at = atomic_fetch_add(&u->next, HF_SERVER_RANGE);
         struct err err = {0};
         if (at >= u->content.n) {
             return NULL;
@@ -146,7 +149,7 @@ static void *write_ranges(void *arg) {
 static void write_rest(struct upload *u) {
     pthread_t threads[RANGES_AT_ONCE];
     size_t n = 0;
-    size_t ranges = (u->content.n - 1) / RANGE;
+    size_t ranges = (u->content.n - 1) / HF_SERVER_RANGE;
     while (n < ranges && n < RANGES_AT_ONCE &&
            pthread_create(&threads[n], NULL, write_ranges, u) == 0) {
         n++;
@@ -169,10 +172,10 @@ int hf_server_write(struct hf_server *s, const char *path, struct sv content, un
         .lock = PTHREAD_MUTEX_INITIALIZER,
     };
     int r = write_range(&u, 0, err);
-    if (r < 0 || content.n <= RANGE) {
+    if (r < 0 || content.n <= HF_SERVER_RANGE) {
         return r;
     }
-    atomic_store(&u.next, RANGE);
+    atomic_store(&u.next, HF_SERVER_RANGE);
     write_rest(&u);
     pthread_mutex_destroy(&u.lock);
     if (u.err.code < 0 && err) {
