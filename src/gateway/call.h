@@ -194,6 +194,11 @@ void reply_cut(struct call *c);
 void reply_error(struct call *c, const struct err *err);
 bool reply_is_unsent(const struct call *c); /* The agent has nothing of an answer yet. */
 
+/* call_end.c: a record that does not change any more goes into the journal. 1: it counts already, and
+ * `done` is not called. */
+int call_append(struct call *c, const struct journal_record *r, journal_done_fn done,
+                struct err *err) CHECK_RESULT;
+
 /* call_end.c: tells the loop breaker, once, how the body fared. */
 void call_note_body(struct call *c, bool failed);
 /* Goes on with whatever can be done now; the call may be gone after. */

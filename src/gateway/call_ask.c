@@ -191,13 +191,13 @@ static int take_rest(struct call *c, struct err *err) {
     return rest.n > 0 ? take_shown(c, rest, err) : 0;
 }
 
-static void on_flush(void *arg) {
+static void on_flush(void *arg, bool is_end) {
     struct call *c = arg;
     reply_flush(c);
     if (c->is_holding && c->up && c->held.len > CONN_QUEUE_HIGH) {
         upstream_pause(c->up); /* A second at most; send_held lets it go on. */
     }
-    if (c->is_ending) {
+    if (c->is_ending && !is_end) { /* Else all is known in a moment. */
         call_advance(c);
     }
 }

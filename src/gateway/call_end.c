@@ -93,6 +93,15 @@ static int build(struct call *c, bool tail_open) {
     return rc < 0 ? rc : record_build(&c->rec, &c->capture, &facts, buf_sv(&answer));
 }
 
+int call_append(struct call *c, const struct journal_record *r, journal_done_fn done,
+                struct err *err) {
+    struct gateway *g = c->worker->gateway;
+    /* Waking the journal's thread and being woken by it takes longer than the write. Where other
+     * calls are open, none of them shall wait for the disk. */
+    return g->calls_open == 1 ? journal_append_at_once(g->journal, r, done, c, err)
+                              : journal_append_kept(g->journal, r, done, c, err);
+}
+
 static int append(struct call *c, enum journal_type type, struct err *err) {
     struct journal_record r = {
         .type = type,
@@ -107,14 +116,13 @@ static int append(struct call *c, enum journal_type type, struct err *err) {
     if (c->worker->gateway->keep_raw && c->raw.len > 0) {
         r.parts[r.n_parts++] = (struct journal_part){SV("raw_answer"), buf_sv(&c->raw)};
     }
-    struct journal *j = c->worker->gateway->journal;
     /* Of a whole record nothing is changed any more; an open one's lists still grow. */
     return type == JOURNAL_RESULT && c->written == WRITTEN_OPEN
-               ? journal_append(j, &r, journal_done, c, err)
-               : journal_append_kept(j, &r, journal_done, c, err);
+               ? journal_append(c->worker->gateway->journal, &r, journal_done, c, err)
+               : call_append(c, &r, journal_done, err);
 }
 
-/* True when the record is on its way; false when the call is lost. */
+/* True when the record has to be waited for; false when it counts, or the call is lost. */
 static bool write_result(struct call *c, bool tail_open) {
     struct err e = {0};
     enum journal_type type = c->written == WRITTEN_OPEN ? JOURNAL_TAIL : JOURNAL_RESULT;
@@ -126,6 +134,9 @@ static bool write_result(struct call *c, bool tail_open) {
     }
     if (rc < 0) {
         lose(c, rc);
+    } else if (rc > 0) {
+        c->journal_pending = false;
+        c->is_stored = true;
     }
     return rc == 0;
 }

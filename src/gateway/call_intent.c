@@ -100,12 +100,15 @@ void call_write_intent(struct call *c) {
     if (rc == 0) {
         r.head = buf_sv(&head);
         c->journal_pending = true;
-        rc = journal_append_kept(c->worker->gateway->journal, &r, journal_done, c, &e);
+        rc = call_append(c, &r, journal_done, &e);
     }
     if (rc < 0) {
         c->journal_pending = false;
         c->journal_code = rc;
         call_refuse_unrecorded(c);
+    } else if (rc > 0) {
+        c->journal_code = 0;
+        on_written(c);
     }
 }
 

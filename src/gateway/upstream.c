@@ -122,7 +122,7 @@ static void on_gone(struct conn *c, const struct err *err, void *arg) {
 
 static void ended(struct upstream *u, bool keep) {
     const struct upstream_options o = u->o;
-    o.events->on_flush(o.arg);
+    o.events->on_flush(o.arg, /* is_end= */ true);
     if (u->over) {
         return;
     }
@@ -159,7 +159,7 @@ static void read_body(struct upstream *u, struct sv in) {
         }
     }
     if (rc < 0) {
-        u->o.events->on_flush(u->o.arg);
+        u->o.events->on_flush(u->o.arg, /* is_end= */ false);
         if (!u->over) {
             fail(u, &e);
         }
@@ -169,7 +169,7 @@ static void read_body(struct upstream *u, struct sv in) {
         ended(u, u->can_keep && used == in.n && conn_queued(u->conn) == 0);
         return;
     }
-    u->o.events->on_flush(u->o.arg);
+    u->o.events->on_flush(u->o.arg, /* is_end= */ false);
 }
 
 static void got_head(struct upstream *u, const struct http1_head *head, struct sv rest) {

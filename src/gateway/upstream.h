@@ -31,8 +31,8 @@ struct upstream_events {
     /* The final answer's head, valid during the call. */
     void (*on_head)(void *arg, const struct http1_head *head);
     void (*on_body)(void *arg, struct sv payload);
-    /* What one read brought was all given: time to send it on. */
-    void (*on_flush)(void *arg);
+    /* What one read brought was all given: time to send it on. `is_end`: on_end follows at once. */
+    void (*on_flush)(void *arg, bool is_end);
     /* The answer's proper end. The exchange is over and must be forgotten. */
     void (*on_end)(void *arg);
     /* No answer (ERR_CONNECT, ERR_TIMEOUT, ERR_PROTOCOL, ERR_CLOSED), or one cut off. As on_end. */

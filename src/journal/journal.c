@@ -35,7 +35,7 @@ struct item {
 
 struct journal {
     struct boot boot;
-    struct segment segment; /* Used by the writer thread only. */
+    struct segment segment; /* Of who made `is_writing` true. */
     pthread_t thread;
     pthread_mutex_t lock; /* Guards all below. */
     pthread_cond_t wake;  /* The queue is no longer empty, or closing. */
@@ -50,6 +50,7 @@ struct journal {
     int64_t retry_at;
     struct places places;
     unsigned segments; /* Begun so far. */
+    bool is_writing;
     bool closing;
 };
 
@@ -143,6 +144,10 @@ static void finish_batch(struct journal *j, const struct batch *b, unsigned whol
     pthread_mutex_lock(&j->lock);
     j->queued_bytes -= bytes;
     j->finished += b->n;
+    j->is_writing = false;
+    if (j->first || j->closing) {
+        pthread_cond_signal(&j->wake);
+    }
     pthread_cond_broadcast(&j->ended);
     pthread_mutex_unlock(&j->lock);
 }
@@ -152,7 +157,7 @@ static void *writer_main(void *arg) {
     for (;;) {
         struct batch batch;
         pthread_mutex_lock(&j->lock);
-        while (!j->first && !j->closing) {
+        while (j->is_writing || (!j->first && !j->closing)) {
             pthread_cond_wait(&j->wake, &j->lock);
         }
         if (!j->first) {
@@ -160,6 +165,7 @@ static void *writer_main(void *arg) {
             return NULL;
         }
         take_batch(j, &batch);
+        j->is_writing = true;
         pthread_mutex_unlock(&j->lock);
         struct err err = {0};
         struct journal_place first;
@@ -241,6 +247,14 @@ static int admit(struct journal *j, size_t n, struct err *err) {
     return 0;
 }
 
+/* Called with the lock held. */
+static void enqueue(struct journal *j, struct item *item) {
+    *j->last = item;
+    j->last = &item->next;
+    j->queued_bytes += item->n;
+    j->appended++;
+}
+
 static int append(struct journal *j, const struct journal_record *r, bool keeps,
                   journal_done_fn done, void *arg, struct err *err) {
     struct err own = {0};
@@ -253,10 +267,7 @@ static int append(struct journal *j, const struct journal_record *r, bool keeps,
     pthread_mutex_lock(&j->lock);
     int code = admit(j, item->n, err);
     if (code == 0) {
-        *j->last = item;
-        j->last = &item->next;
-        j->queued_bytes += item->n;
-        j->appended++;
+        enqueue(j, item);
         pthread_cond_signal(&j->wake);
     }
     pthread_mutex_unlock(&j->lock);
@@ -274,6 +285,48 @@ int journal_append(struct journal *j, const struct journal_record *r, journal_do
 int journal_append_kept(struct journal *j, const struct journal_record *r, journal_done_fn done,
                         void *arg, struct err *err) {
     return append(j, r, /* keeps= */ true, done, arg, err);
+}
+
+/* Takes the place of the writer thread, if it has nothing to do. */
+static bool become_writer(struct journal *j) {
+    bool is_free = !j->segment.durable && !j->is_writing && !j->first;
+    j->is_writing = j->is_writing || is_free;
+    return is_free;
+}
+
+int journal_append_at_once(struct journal *j, const struct journal_record *r, journal_done_fn done,
+                           void *arg, struct err *err) {
+    struct err own = {0};
+    struct item *item = lay_out(r, /* keeps= */ true, &own);
+    struct batch batch;
+    struct journal_place first;
+    if (!item) {
+        return err_set(err, own.code, "%s", own.msg);
+    }
+    pthread_mutex_lock(&j->lock);
+    int code = admit(j, item->n, err);
+    bool is_writer = code == 0 && become_writer(j);
+    if (code == 0 && !is_writer) {
+        item->done = done;
+        item->arg = arg;
+        pthread_cond_signal(&j->wake);
+    }
+    if (code == 0) {
+        enqueue(j, item);
+    }
+    if (is_writer) {
+        take_batch(j, &batch);
+    }
+    pthread_mutex_unlock(&j->lock);
+    if (code < 0) {
+        free(item);
+    }
+    if (!is_writer) {
+        return code;
+    }
+    unsigned whole = write_batch(j, &batch, &first, &own);
+    finish_batch(j, &batch, whole, first, &own);
+    return whole == 1 ? 1 : err_set(err, own.code, "%s", own.msg);
 }
 
 struct waiter {

@@ -111,6 +111,74 @@ static void parts_that_are_kept_are_read_as_they_were(void **state) {
     sem_destroy(&done);
 }
 
+static void an_idle_journal_is_written_to_at_once(void **state) {
+    (void)state;
+    struct err err = {0};
+    sem_t done;
+    sem_init(&done, 0, 0);
+    for (int durable = 0; durable < 2; durable++) {
+        struct journal *j =
+            open_journal(&(struct journal_options){.dir = root, .durable = durable});
+        for (uint64_t i = 1; i <= 3; i++) {
+            struct journal_record r = record(i, SV("[1]"));
+            int rc = journal_append_at_once(j, &r, post, &done, &err);
+            assert_int_equal(rc, !durable);
+            if (durable) {
+                while (sem_wait(&done) < 0) {
+                }
+            }
+        }
+        assert_int_equal(sem_trywait(&done), -1);
+        struct journal_reader *reader = open_reader();
+        assert_int_equal(count_records(reader), 3 + 3 * (unsigned)durable);
+        journal_reader_close(reader);
+        assert_ok(journal_flush(j, &err), &err);
+        journal_close(j);
+    }
+    sem_destroy(&done);
+}
+
+static void *append_at_once(void *arg) {
+    struct journal *j = arg;
+    static atomic_uint thread;
+    unsigned first = atomic_fetch_add(&thread, 1) * APPENDS;
+    for (unsigned i = 0; i < APPENDS; i++) {
+        static const struct sv bytes = {"[12,34]", 7};
+        struct journal_record r = record(first + i + 1, bytes);
+        int rc = journal_append_at_once(j, &r, count_done, NULL, NULL);
+        if (rc > 0) {
+            count_done(NULL, 0);
+        }
+        if (rc < 0) {
+            return j;
+        }
+    }
+    return NULL;
+}
+
+static void threads_that_write_at_once_take_turns(void **state) {
+    (void)state;
+    struct err err = {0};
+    struct journal *j =
+        open_journal(&(struct journal_options){.dir = root, .segment_bytes = 50000});
+    pthread_t threads[THREADS];
+    atomic_store(&counted, 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, append_at_once, j), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        void *failed = NULL;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_ok(journal_flush(j, &err), &err);
+    assert_int_equal(atomic_load(&counted), THREADS * APPENDS);
+    journal_close(j);
+    struct journal_reader *reader = open_reader();
+    assert_int_equal(count_records(reader), THREADS * APPENDS);
+    journal_reader_close(reader);
+}
+
 static void a_record_without_a_time_gets_the_present(void **state) {
     (void)state;
     struct err err = {0};
@@ -309,6 +377,8 @@ static void after_kill_9_every_record_that_counted_is_there(void **state) {
 
 static const struct CMUnitTest tests[] = {
     TEST(all_that_four_threads_append_is_read_once),
+    TEST(an_idle_journal_is_written_to_at_once),
+    TEST(threads_that_write_at_once_take_turns),
     TEST(parts_that_are_kept_are_read_as_they_were),
     TEST(a_record_without_a_time_gets_the_present),
     TEST(what_is_queued_at_the_close_is_written),
