@@ -2,6 +2,7 @@
 #include "server/capture/capture.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -14,8 +15,10 @@
 #include "server/capture/pool.h"
 #include "server/capture/server.h"
 
-#define DESCRIPTORS_KEPT 150 /* For listeners, the journal, admins; a call holds two. */
-#define DRAIN_LOOK_MS 20     /* How often it is looked whether the last connection is gone. */
+#define DESCRIPTORS_KEPT 150  /* For listeners, the journal, admins; a call holds two. */
+#define KEPT_BYTES (64 << 20) /* Of freed memory: what requests and answers under way need. */
+#define BIG_BYTES (8 << 20)   /* From here on memory is the kernel's again at once. */
+#define DRAIN_LOOK_MS 20      /* How often it is looked whether the last connection is gone. */
 
 static void block_signals(sigset_t *set) {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -181,10 +184,17 @@ static int start(struct capture *c, struct err *err) {
     return rc < 0 ? rc : upstreams_load(c, err);
 }
 
+/* Else each request of some 100 KB gives its pages back, and the next one's are cleared anew. */
+static void keep_memory(void) {
+    (void)mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+    (void)mallopt(M_MMAP_THRESHOLD, BIG_BYTES);
+}
+
 int capture_run(const struct capture_options *o, struct err *err) {
     struct capture c = {
         .o = o, .started = clock_unix(), .judge = {.logprobs_processed = o->logprobs_processed}};
     sigset_t signals;
+    keep_memory();
     block_signals(&signals);
     rand_hex(c.instance, sizeof c.instance / 2);
     pthread_mutex_init(&c.mutex, NULL);
