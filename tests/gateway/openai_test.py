@@ -193,6 +193,35 @@ class Answers(Case):
         self.assertEqual([m.model_dump() for m in got], [m.model_dump() for m in want])
 
 
+    def test_the_turns_of_a_conversation_go_on_in_ids_where_the_one_before_ended(self):
+        """The engine promises it of a history that repeats its answers; so the record must show it."""
+        for stream in (False, True):
+            messages = user(f"prefix {'streamed' if stream else 'whole'}")
+            for _ in range(3):
+                if stream:
+                    with self.through.chat.completions.stream(
+                            model="scripted", messages=messages, tools=TOOLS) as s:
+                        said = s.get_final_completion().choices[0].message
+                else:
+                    said = self.through.chat.completions.create(
+                        model="scripted", messages=messages, tools=TOOLS).choices[0].message
+                kept = said.model_dump(exclude_none=True, exclude={"parsed"})
+                for call in kept.get("tool_calls") or []:
+                    call["function"].pop("parsed_arguments", None)
+                messages = [*messages, kept, *(
+                    {"role": "tool", "tool_call_id": c.id, "content": "written"}
+                    for c in said.tool_calls or [])]
+                if not said.tool_calls:
+                    messages += user("and then?")
+            lines = self.recorded(messages[0]["content"], 3)
+            for before, after in zip(lines, lines[1:]):
+                whole = before["prompt_token_ids"] + before["completion_token_ids"]
+                self.assertGreater(len(after["prompt_token_ids"]), len(whole))
+                self.assertEqual(after["prompt_token_ids"][:len(whole)], whole)
+                self.assertEqual(len(before["completion_token_ids"]),
+                                 before["usage"]["completion_tokens"])
+
+
 class Errors(Case):
     def error_of(self, client, text):
         with self.assertRaises(openai.APIStatusError) as caught:

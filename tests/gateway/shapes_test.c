@@ -22,6 +22,7 @@
 static const struct shape {
     const char *name;
     const char *with, *without;
+    const char *engine; /* Whose it is; NULL: vLLM's, or anybody's. */
 } shapes[] = {
     {"line feeds", BOTH("a", "\n\n")},
     {"carriage returns and line feeds", BOTH("a", "\r\n\r\n")},
@@ -72,6 +73,44 @@ static const struct shape {
      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"logprobs\":null}]}\n\n"},
     {"tool calls", SAME("data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":1,"
                         "\"function\":{\"arguments\":\"{\\\"a\\\"\"}}]}}]}\n\n")},
+    {"SGLang's ids behind all",
+     "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":null,\"content\":\"a\"},\"logprobs\":{"
+     "\"content\":[{\"token\":\"a\",\"logprob\":-0.5,\"top_logprobs\":[]}]},\"matched_stop\":null}]"
+     ","
+     "\"usage\":null}\n\n"
+     "data: {\"choices\":[],\"usage\":null,\"sglext\":{\"input_ids\":[1,2],\"output_ids\":[[7]]}}"
+     "\n\n",
+     "data: "
+     "{\"choices\":[{\"index\":0,\"delta\":{\"role\":null,\"content\":\"a\"},\"logprobs\":null,"
+     "\"matched_stop\":null}],\"usage\":null}\n\n",
+     "sglang"},
+    {"SGLang's ids beside what stays",
+     "data: {\"choices\":[],\"sglext\":{\"routed_experts\":\"AA==\",\"input_ids\":[1],"
+     "\"output_ids\":[[7]]}}\n\n",
+     "data: {\"choices\":[],\"sglext\":{\"routed_experts\":\"AA==\"}}\n\n", "sglang"},
+    {"llama.cpp's rows",
+     "data: {\"choices\":[{\"finish_reason\":null,\"index\":0,\"delta\":{\"content\":\"a\"},"
+     "\"logprobs\":{\"content\":[{\"id\":7,\"token\":\"a\",\"bytes\":[97],\"logprob\":-0.5,"
+     "\"top_logprobs\":[{\"id\":7,\"token\":\"a\",\"bytes\":[97],\"logprob\":-0.5}]}]}}],"
+     "\"object\":\"chat.completion.chunk\"}\n\n",
+     "data: {\"choices\":[{\"finish_reason\":null,\"index\":0,\"delta\":{\"content\":\"a\"}}],"
+     "\"object\":\"chat.completion.chunk\"}\n\n",
+     "llama.cpp"},
+    {"OpenAI's null usage, since usage was asked for",
+     "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"logprobs\":{\"content\":[{"
+     "\"token\":\"a\",\"logprob\":-0.5,\"bytes\":[97],\"top_logprobs\":[]}],\"refusal\":null}}],"
+     "\"usage\":null,\"obfuscation\":\"x\"}\n\n"
+     "data: {\"choices\":[],\"usage\":{\"completion_tokens\":1}}\n\n",
+     "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"logprobs\":null}],"
+     "\"obfuscation\":\"x\"}\n\n",
+     "openai"},
+    {"Together's token in three places",
+     "data: "
+     "{\"choices\":[{\"index\":0,\"text\":\"a\",\"logprobs\":-0.5,\"top_logprobs\":{\"a\":-0.5,"
+     "\"b\":-1.5},\"delta\":{\"token_id\":7,\"role\":\"assistant\",\"content\":\"a\"}}]}\n\n",
+     "data: {\"choices\":[{\"index\":0,\"text\":\"a\",\"logprobs\":null,"
+     "\"delta\":{\"role\":\"assistant\",\"content\":\"a\"}}]}\n\n",
+     "together"},
     {"events behind the last finish_reason",
      "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\",\"token_ids\":[9]}]}"
      "\n\n: late\n\n",
@@ -105,7 +144,7 @@ static bool send_singly(struct engine_request *r, struct sv body) {
 
 static void answer(struct engine_request *r, void *arg) {
     const struct script *s = arg;
-    bool asked = sv_find(r->body, SV("return_token_ids")) != (size_t)-1;
+    bool asked = sv_find(r->body, SV("logprobs")) != (size_t)-1;
     struct sv body = buf_sv(asked ? &s->with : &s->without);
     size_t cut = s->cut < body.n ? s->cut : body.n;
     engine_sse_head(r);
@@ -123,9 +162,13 @@ static void answer(struct engine_request *r, void *arg) {
     engine_puts(r, "0\r\n\r\n");
 }
 
+static const char *const engines[] = {"sglang", "llama.cpp", "openai", "together"};
+#define ENGINES_STATED (sizeof engines / sizeof *engines)
+
 struct pair {
     struct fixture f;
-    struct gateway_session *bare; /* Without edits. */
+    struct gateway_session *bare;                   /* Without edits. */
+    struct gateway_session *stated[ENGINES_STATED]; /* With, for what `engines` says. */
     struct script s;
     struct agent edited_agent, bare_agent;
 };
@@ -136,6 +179,15 @@ static void open_pair(struct pair *p) {
     const struct gateway_session_options o = {
         .name = "bare.1", .upstream_url = engine_url(p->f.engine), .record = true};
     assert_ok(gateway_session_open(p->f.gateway, &o, &p->bare, &e), &e);
+    for (size_t i = 0; i < ENGINES_STATED; i++) {
+        const struct gateway_session_options so = {.name = engines[i],
+                                                   .upstream_url = engine_url(p->f.engine),
+                                                   .engine = engines[i],
+                                                   .edits = true,
+                                                   .record = true,
+                                                   .top_logprobs = 5};
+        assert_ok(gateway_session_open(p->f.gateway, &so, &p->stated[i], &e), &e);
+    }
     p->edited_agent = agent_connect_tcp(p->f.port);
     p->bare_agent = agent_connect_tcp(p->f.port);
 }
@@ -145,6 +197,9 @@ static void close_pair(struct pair *p) {
     agent_close(&p->edited_agent);
     agent_close(&p->bare_agent);
     assert_ok(gateway_session_close(p->bare, deadline_in_s(5), &e), &e);
+    for (size_t i = 0; i < ENGINES_STATED; i++) {
+        assert_ok(gateway_session_close(p->stated[i], deadline_in_s(5), &e), &e);
+    }
     fixture_close(&p->f);
     buf_deinit(&p->s.with);
     buf_deinit(&p->s.without);
@@ -159,9 +214,18 @@ static void put_stream(struct script *s, const struct shape *shape) {
     assert_int_equal(buf_adds(&s->without, DONE), 0);
 }
 
-static void check(struct pair *p, bool edited, struct sv want, const char *name) {
+static struct gateway_session *session_for(struct pair *p, const char *engine) {
+    size_t i = 0;
+    while (engine && strcmp(engines[i], engine) != 0) {
+        i++;
+    }
+    return engine ? p->stated[i] : p->f.session;
+}
+
+static void check(struct pair *p, bool edited, struct sv want, const char *name,
+                  const char *engine) {
     struct agent *a = edited ? &p->edited_agent : &p->bare_agent;
-    const char *token = gateway_session_token(edited ? p->f.session : p->bare);
+    const char *token = gateway_session_token(edited ? session_for(p, engine) : p->bare);
     agent_post(a, "/v1/chat/completions", token, SV(REQUEST));
     struct answer r = agent_read(a);
     if (r.status != 200 || !r.has_end || !sv_eq(buf_sv(&r.body), want)) {
@@ -178,10 +242,10 @@ static void check_cuts(bool edited) {
         put_stream(&p.s, &shapes[i]);
         const struct buf *sent = edited ? &p.s.with : &p.s.without;
         for (p.s.cut = 0; p.s.cut < sent->len; p.s.cut++) {
-            check(&p, edited, buf_sv(&p.s.without), shapes[i].name);
+            check(&p, edited, buf_sv(&p.s.without), shapes[i].name, shapes[i].engine);
         }
         p.s.singly = true;
-        check(&p, edited, buf_sv(&p.s.without), shapes[i].name);
+        check(&p, edited, buf_sv(&p.s.without), shapes[i].name, shapes[i].engine);
         p.s.singly = false;
     }
     close_pair(&p);
@@ -224,11 +288,11 @@ static void check_big(bool edited) {
     for (size_t i = 0; i < 4; i++) {
         for (size_t k = 0; k < 90; k += 11) {
             p.s.cut = from[i] + k;
-            check(&p, edited, buf_sv(&p.s.without), "the big event");
+            check(&p, edited, buf_sv(&p.s.without), "the big event", NULL);
         }
     }
     p.s.singly = true;
-    check(&p, edited, buf_sv(&p.s.without), "the big event, byte by byte");
+    check(&p, edited, buf_sv(&p.s.without), "the big event, byte by byte", NULL);
     close_pair(&p);
 }
 

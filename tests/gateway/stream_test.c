@@ -194,6 +194,25 @@ static void the_head_and_each_event_pass_as_soon_as_they_come(void **state) {
     fixture_close(&f);
 }
 
+static void a_stream_that_ends_without_done_is_complete_and_passes_as_it_is(void **state) {
+    static const char events[] =
+        "data: "
+        "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}"
+        "\n\ndata: {\"choices\":[],\"x\":1}\n\n";
+    struct fixture f;
+    (void)state;
+    fixture_open(&f, answer_sse, (void *)(uintptr_t)events, NULL);
+    struct answer a = fixture_call(&f, REQUEST);
+    assert_true(a.has_end);
+    assert_bytes(&a.body, sv_from(events));
+    struct recorded r = fixture_read(&f, 1);
+    assert_string_equal(text_of(r.result, "end"), "complete");
+    assert_string_equal(text_of(r.result, "finish_reason"), "stop");
+    recorded_deinit(&r);
+    answer_deinit(&a);
+    fixture_close(&f);
+}
+
 static void a_stream_without_a_finish_reason_passes_and_is_recorded_without_one(void **state) {
     static const char events[] =
         "data: "
@@ -262,6 +281,7 @@ static void log_probabilities_that_are_all_zero_are_marked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_head_and_each_event_pass_as_soon_as_they_come),
+        cmocka_unit_test(a_stream_that_ends_without_done_is_complete_and_passes_as_it_is),
         cmocka_unit_test(a_stream_without_a_finish_reason_passes_and_is_recorded_without_one),
         cmocka_unit_test(ids_and_log_probabilities_that_were_asked_for_and_did_not_come_are_marked),
         cmocka_unit_test(log_probabilities_that_are_all_zero_are_marked),
