@@ -32,7 +32,8 @@ PATH = f"{VENV / 'bin'}:{os.environ['PATH']}"  # Of test programs, not of the bu
 OUTPUT_LINES = 60  # Of a failed program: enough for a sanitizer's report with its stack.
 SANITIZER_SLOWDOWN = 4  # Factor on time limits; the thread sanitizer is the slowest.
 FULL_SLOWDOWN = 2  # Big counts on a small machine.
-TSAN_ROOMS = ("base", "net", "journal", "gateway", "agent", "store", "train", "rollout")
+TSAN_ROOMS = ("base", "net", "journal", "gateway", "agent", "store", "train", "rollout",
+              "server")
 # A developer's own endpoints must not reach a test.
 FOREIGN_ENV = ("OPENAI_", "VLLM_", "HF_ROUTER_", "SNAFFLE_", "E2B_", "HF_TOKEN")
 
