@@ -232,7 +232,7 @@ static int install(const struct place *p, struct err *err) {
     double backoff_s = INSTALL_BACKOFF_S;
     int r = installer_command(p->agent->installer, p->wanted, &text, err);
     bool again = r == 0;
-    for (int n = 1; again; n++, backoff_s *= 2) {
+    for (int n = 1; again; n++) {
         session_say(p->s, NULL, "installing %s %s inside (attempt %d of %d)", p->agent->name,
                     p->wanted ? p->wanted : LATEST, n, INSTALL_ATTEMPTS);
         r = install_once(p, text, until, &again, err);
@@ -243,6 +243,7 @@ static int install(const struct place *p, struct err *err) {
                 0) {
                 return err_set(err, stopped.code, "%s", stopped.msg);
             }
+            backoff_s *= 2;
         }
     }
     return r;

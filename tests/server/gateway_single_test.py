@@ -74,6 +74,27 @@ class Single(unittest.TestCase):
         self.assertIn(["Authorization", f"Bearer {KEY}"],
                       [list(h) for h in asked["headers"]])
 
+    def test_a_call_has_the_policy_s_version_that_was_named(self):
+        g = self.gateway("--trace", "trace.jsonl", "--policy-version", "weights-7")
+        self.assertEqual(g.call()[0], 200)
+        g.stop()
+        turn, = trace_of(pathlib.Path(self.scratch.name, "trace.jsonl"))
+        self.assertEqual(turn["policy_version"], "weights-7")
+
+    def test_nothing_is_written_down_where_nothing_is_to_be_recorded(self):
+        g = self.gateway("--no-record", "--no-edits", "--journal", "j")
+        self.assertEqual(g.call()[0], 200)
+        g.stop()
+        kept = b"".join(p.read_bytes() for p in pathlib.Path(self.scratch.name, "j").rglob("*.log"))
+        self.assertNotIn(b"messages", kept)
+        self.assertEqual(len(self.model.requests()), 1)
+
+    def test_a_body_that_failed_so_often_is_refused_for_a_time(self):
+        g = self.gateway("--loop-break", "1", "--loop-break-s", "600",
+                         env={"OPENCODE_UPSTREAM_API_KEY": "wrong"})
+        self.assertEqual([g.call()[0] for _ in range(4)], [401, 401, 400, 400])
+        self.assertEqual(len(self.model.requests()), 2)
+
     def test_the_trace_is_appended_to_by_the_next_start(self):
         for n in (1, 2):
             g = self.gateway("--trace", "trace.jsonl")

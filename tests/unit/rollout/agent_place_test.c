@@ -84,13 +84,19 @@ static int create(struct bench *b, struct rollout_session **out, struct err *err
     return r < 0 ? r : rollout_factory_create(b->factory, &b->task, NULL, NULL, out, err);
 }
 
-static void our_copy_is_sent_and_compared(void **state) {
-    struct bench *b = *state;
+static struct rollout_session *created(struct bench *b) {
     struct rollout_session *s = NULL;
     struct err err = {0};
+    assert_ok(create(b, &s, &err), &err);
+    BUG_IF(!s);
+    return s;
+}
+
+static void our_copy_is_sent_and_compared(void **state) {
+    struct bench *b = *state;
     put_in_cache(b, VERSION);
     fake.faults[0] = (struct fake_fault){.call = LOOK, .out = b->machine};
-    assert_ok(create(b, &s, &err), &err);
+    struct rollout_session *s = created(b);
     assert_true(fake_ordered("exec clean libc=other", "write /home/user/.opencode/bin/opencode"));
     assert_true(fake_ordered("write /home/user/.opencode/bin/opencode",
                              "exec clean if command -v sha256sum"));
@@ -102,12 +108,10 @@ static void our_copy_is_sent_and_compared(void **state) {
 
 static void a_copy_that_arrived_damaged_is_sent_again(void **state) {
     struct bench *b = *state;
-    struct rollout_session *s = NULL;
-    struct err err = {0};
     put_in_cache(b, VERSION);
     fake.faults[0] = (struct fake_fault){.call = LOOK, .out = b->machine};
     fake.faults[1] = (struct fake_fault){.call = "exec:sha256sum", .exit_code = 5, .times = 1};
-    assert_ok(create(b, &s, &err), &err);
+    struct rollout_session *s = created(b);
     assert_int_equal(fake_count("write /home/user/.opencode/bin/opencode"), 2);
     rollout_session_free(s);
 }
@@ -126,13 +130,11 @@ static void one_that_is_damaged_each_time_ends_the_rollout(void **state) {
 
 static void a_machine_of_another_kind_gets_the_installer(void **state) {
     struct bench *b = *state;
-    struct rollout_session *s = NULL;
-    struct err err = {0};
     put_in_cache(b, VERSION);
     fake.faults[0] = (struct fake_fault){.call = LOOK, .out = "sparc other\n", .times = 1};
     fake.faults[1] =
         (struct fake_fault){.call = LOOK, .out = "sparc other\n" VERSION " /x/opencode\n"};
-    assert_ok(create(b, &s, &err), &err);
+    struct rollout_session *s = created(b);
     assert_int_equal(fake_count("exec set -o pipefail"), 1);
     assert_string_equal(s->program, "/x/opencode");
     rollout_session_free(s);
@@ -140,13 +142,11 @@ static void a_machine_of_another_kind_gets_the_installer(void **state) {
 
 static void what_does_not_run_there_gives_way_to_the_installer(void **state) {
     struct bench *b = *state;
-    struct rollout_session *s = NULL;
-    struct err err = {0};
     put_in_cache(b, VERSION);
     fake.faults[0] = (struct fake_fault){.call = LOOK, .out = b->machine, .times = 1};
     fake.faults[1] = (struct fake_fault){.call = "exec:sha256sum", .exit_code = 132};
     fake.faults[2] = (struct fake_fault){.call = LOOK, .out = "m l\n" VERSION " /x/opencode\n"};
-    assert_ok(create(b, &s, &err), &err);
+    struct rollout_session *s = created(b);
     assert_int_equal(fake_count("exec set -o pipefail"), 1);
     rollout_session_free(s);
 }
@@ -163,11 +163,9 @@ static void the_image_s_other_version_does_not_do(void **state) {
 
 static void any_version_of_the_image_does_for_latest(void **state) {
     struct bench *b = *state;
-    struct rollout_session *s = NULL;
-    struct err err = {0};
     b->config.agent.opencode_version = "latest";
     fake.faults[0] = (struct fake_fault){.call = LOOK, .out = "m l\n1.2.4 /usr/bin/opencode\n"};
-    assert_ok(create(b, &s, &err), &err);
+    struct rollout_session *s = created(b);
     assert_string_equal(s->agent_version, "1.2.4");
     assert_string_equal(s->program, "/usr/bin/opencode");
     assert_int_equal(fake_count("exec set -o pipefail"), 0);

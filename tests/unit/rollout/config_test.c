@@ -76,7 +76,8 @@ static void every_field_can_be_set(void **state) {
         "\"enabled_tools\":[\"bash\"],\"system_prompt\":\"be brief\",\"extra_opencode_json\":"
         "{\"a\":1},\"run_format\":\"default\",\"agent_timeout_s\":2.5,\"extra_env\":{\"A\":\"1\"},"
         "\"extra_setup_shell\":\"true\",\"sandbox_home\":\"/root\",\"proxy_max_tokens_cap\":7,"
-        "\"proxy_top_logprobs\":0,\"proxy_disable_thinking\":true}",
+        "\"proxy_top_logprobs\":0,\"proxy_disable_thinking\":true,\"capture\":\"public\","
+        "\"public_url\":\"https://gateway.example\",\"listen\":\"0.0.0.0:7000\"}",
         NULL);
     const struct agent_config *a = &c.agent;
     assert_string_equal(a->provider, "anthropic");
@@ -97,6 +98,9 @@ static void every_field_can_be_set(void **state) {
     assert_int_equal(a->proxy_max_tokens_cap, 7);
     assert_int_equal(a->proxy_top_logprobs, 0);
     assert_true(a->proxy_disable_thinking);
+    assert_string_equal(a->capture, "public");
+    assert_string_equal(a->public_url, "https://gateway.example");
+    assert_string_equal(a->listen, "0.0.0.0:7000");
     config_deinit(&c);
 }
 
@@ -142,6 +146,7 @@ static void mistakes_name_the_layer_the_field_and_the_remedy(void **state) {
     refused("{\"provider\":\"bedrock\"}",
             "unknown value 'bedrock' (use openai_compatible, openai or anthropic)");
     refused("{\"run_format\":\"text\"}", "run_format: unknown value 'text'");
+    refused("{\"capture\":\"sandboxed\"}", "did you mean 'sandbox'?");
     refused("{\"agent_timeout_s\":0}", "agent_timeout_s: want a number from");
     refused("{\"agent_timeout_s\":-1}", "agent_timeout_s");
     refused("{\"request_timeout_ms\":1.5}", "want a whole number");

@@ -221,7 +221,7 @@ static void what_is_cut_at_any_byte_is_waited_for(void **state) {
     struct bench *b = *state;
     struct err err = {0};
     struct buf all = {0};
-    enum journal_type last;
+    enum journal_type last = 0;
     write_inside(b, N_RECORDS, 0);
     AUTO_FREE char *path = mem_printf("%s/000001.log", b->boot);
     assert_ok(file_read(path, 1 << 20, &all, &err), &err);
@@ -241,7 +241,7 @@ static void one_that_stays_cut_is_an_error_and_the_whole_ones_are_kept(void **st
     struct bench *b = *state;
     struct err err = {0};
     struct buf all = {0};
-    enum journal_type last;
+    enum journal_type last = 0;
     write_inside(b, 3, 0);
     AUTO_FREE char *path = mem_printf("%s/000001.log", b->boot);
     assert_ok(file_read(path, 1 << 20, &all, &err), &err);
@@ -258,7 +258,7 @@ static void a_changed_byte_is_an_error_and_hides_nothing_behind_it(void **state)
     struct bench *b = *state;
     struct err err = {0};
     struct buf all = {0};
-    enum journal_type last;
+    enum journal_type last = 0;
     write_inside(b, N_RECORDS, 0);
     AUTO_FREE char *path = mem_printf("%s/000001.log", b->boot);
     assert_ok(file_read(path, 1 << 20, &all, &err), &err);
@@ -274,7 +274,7 @@ static void a_changed_byte_is_an_error_and_hides_nothing_behind_it(void **state)
 static void every_segment_comes_over(void **state) {
     struct bench *b = *state;
     struct err err = {0};
-    enum journal_type last;
+    enum journal_type last = 0;
     write_inside(b, N_RECORDS, /* segment_bytes= */ 300);
     AUTO_FREE char *third = mem_printf("%s/000003.log", b->boot);
     assert_true(file_exists(third));
@@ -300,7 +300,7 @@ static void a_look_without_news_is_one_read(void **state) {
 static void what_came_before_the_sandbox_was_lost_stays_and_has_an_end(void **state) {
     struct bench *b = *state;
     struct err err = {0};
-    enum journal_type last;
+    enum journal_type last = 0;
     write_inside(b, 4, 0);
     begin(b);
     assert_ok(mirror_step(b->mirror, &err), &err);
