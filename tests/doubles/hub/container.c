@@ -320,7 +320,7 @@ static void *watch(void *arg) {
     return NULL;
 }
 
-int container_start(struct job *j, struct container **out, struct err *err) {
+int container_spawn(struct job *j, struct container **out, struct err *err) {
     struct container *c = calloc(1, sizeof *c);
     if (!c) {
         return err_set(err, ERR_NOMEM, "out of memory");
@@ -329,21 +329,28 @@ int container_start(struct job *j, struct container **out, struct err *err) {
     int output = -1;
     int r = overlay(c, err);
     r = r < 0 ? r : spawn(c, &output, err);
-    r = r < 0 ? r : relays_open(c, err);
     c->output = output;
-    pthread_t thread;
-    if (c->bwrap > 0 && pthread_create(&thread, NULL, watch, c) == 0) {
-        pthread_detach(thread); /* It sees the end also of one that is killed below. */
-        if (r < 0) {
-            (void)fprintf(stderr, "snaffle-fake-hub: job %s: %s\n", j->id, err->msg);
-            container_kill(c);
-        }
-        *out = c;
-        return 0;
+    if (r < 0 && c->bwrap > 0) {
+        (void)fprintf(stderr, "snaffle-fake-hub: job %s: %s\n", j->id, err->msg);
+        container_kill(c);
+    } else if (r < 0) {
+        overlay_remove(c);
+        free(c);
+        return r;
     }
-    overlay_remove(c);
-    free(c);
-    return r < 0 ? r : err_set(err, ERR_SYS, "cannot start a thread");
+    *out = c;
+    return 0;
+}
+
+void container_open(struct container *c) {
+    struct err err = {0};
+    pthread_t thread;
+    if (relays_open(c, &err) < 0) {
+        (void)fprintf(stderr, "snaffle-fake-hub: job %s: %s\n", c->job->id, err.msg);
+        container_kill(c);
+    }
+    BUG_IF(pthread_create(&thread, NULL, watch, c) != 0);
+    pthread_detach(thread); /* It sees the end also of one that was killed above. */
 }
 
 void container_kill(struct container *c) {

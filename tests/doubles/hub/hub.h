@@ -60,15 +60,20 @@ struct job *job_find(struct hub *h, struct sv id);
 void job_cancel(struct job *j);
 json_t *job_json(const struct job *j);
 bool job_is_over(const struct job *j);
-/* From the container's own threads, by way of the loop. */
+/* From the container's own threads, by way of the loop. `c` is NULL where it did not start. */
+void job_on_start(struct job *j, struct container *c, const struct err *err);
 void job_on_output(struct job *j, struct sv bytes);
 void job_on_end(struct job *j, int status);
 
 /* --- containers --- */
 
 struct container;
-/* Starts the job's command. */
-int container_start(struct job *j, struct container **out, struct err *err) CHECK_RESULT;
+/* Starts the job's command, on a thread that lives as long as the Hub; then container_open, on the
+ * loop's, opens what it sees of this machine and waits for its end. */
+int container_spawn(struct job *j, struct container **out, struct err *err) CHECK_RESULT;
+void container_open(struct container *c);
+/* Does both, soon, and without holding up the loop; job_on_start is told. */
+void container_start(struct job *j);
 void container_kill(struct container *c);
 /* A connection to a port inside; any of its threads may block for a moment. */
 int container_dial(const struct container *c, uint16_t port, int *out_fd,

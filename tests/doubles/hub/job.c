@@ -40,10 +40,18 @@ static void on_out_of_time(void *arg) {
 }
 
 static void on_start(void *arg) {
-    struct job *j = arg;
+    container_start(arg);
+}
+
+void job_on_start(struct job *j, struct container *c, const struct err *failed) {
     struct err err = {0};
-    if (container_start(j, &j->container, &err) < 0) {
-        end(j, "ERROR", err.msg);
+    j->container = c;
+    if (!c) {
+        end(j, "ERROR", failed->msg);
+        return;
+    }
+    if (job_is_over(j)) { /* Cancelled meanwhile. */
+        container_kill(c);
         return;
     }
     j->stage = "RUNNING";
