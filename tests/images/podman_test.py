@@ -5,50 +5,22 @@ podman_test.py SNAFFLE GUEST GATEWAY DEBIAN. Speaks TAP."""
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
 import steps
+from podman import BASE, LIMITS, Podman
 
 sys.path.insert(0, str(steps.ROOT / "tests"))
 import tap  # noqa: E402
 
 SNAFFLE, GUEST, GATEWAY, DEBIAN = (os.path.abspath(path) for path in sys.argv[1:5])
-BASE, IMAGE = "localhost/snaffle-base:1", "localhost/snaffle-sandbox:1"
-BUILD_S = 500
-# Where this process may not raise limits, a container's own default is refused.
-LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
+IMAGE = "localhost/snaffle-sandbox:1"
 scratch = tempfile.TemporaryDirectory(prefix="snaffle-podman-")
 FOLDER = pathlib.Path(scratch.name)
-# A second hierarchy of control groups, which some machines have, is more than the runtime takes.
-PRIVATE = 'umount /sys/fs/cgroup/unified 2>/dev/null; exec podman "$@"'
-
-
-def podman(*args, stdin=None):
-    """With a store of its own."""
-    store = [f"--{name}={FOLDER / name}" for name in ("root", "runroot", "tmpdir")]
-    return subprocess.run(["unshare", "-m", "sh", "-c", PRIVATE, "podman", *store, *args],
-                          stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=BUILD_S, check=False)
-
-
-def why_not():
-    """None where podman can run a container over the base; else the reason, in one line."""
-    if os.geteuid() != 0 or not shutil.which("podman"):
-        return "podman, started by root, is not here"
-    made = subprocess.run([steps.ROOT / "tests/debian_root.sh", DEBIAN], capture_output=True,
-                          text=True, check=False)
-    if made.returncode != 0:
-        return made.stdout.strip()
-    with subprocess.Popen(["tar", "-C", DEBIAN, "-c", "."], stdout=subprocess.PIPE) as tar:
-        done = podman("import", "-q", "-", BASE, stdin=tar.stdout)
-    if done.returncode == 0:
-        done = podman("run", "--rm", "--network=none", *LIMITS, BASE, "true")
-    return None if done.returncode == 0 else \
-        f"podman can't run a container here: {' '.join(done.stdout.split())[-200:]}"
+podman = Podman(FOLDER)
 
 
 def agent():
@@ -63,8 +35,7 @@ class Image(unittest.TestCase):
     def test_1_it_builds(self):
         (FOLDER / "context").mkdir()
         steps.put_context(FOLDER / "context", GUEST, GATEWAY, agent())
-        done = podman("build", "-q", "--network=host", *LIMITS, "--build-arg", f"BASE={BASE}",
-                      "-t", IMAGE, FOLDER / "context")
+        done = podman.build(FOLDER / "context", IMAGE)
         self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_2_what_it_should_hold_works_without_a_network(self):
@@ -93,7 +64,7 @@ class Image(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    reason = why_not()
+    reason = podman.why_not(DEBIAN)
     if reason:
         tap.skip_all(reason)
     tap.main()
