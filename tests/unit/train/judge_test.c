@@ -187,6 +187,9 @@ static void each_wrong_value_has_its_code(void **state) {
     }
     c.logps = "[-0.5,0.0]";
     assert_judged(&c, false, "agent 1 certain_tokens");
+    c.logps = "[0,0.0]"; /* Where all are, that some are is not said as well. */
+    c.evidence = "zero_logprobs";
+    assert_judged(&c, false, "agent 0 zero_logprobs");
     c.logps = "[-0.5,null]"; /* What the gateway wrote for a NaN. */
     c.evidence = "nonfinite_logprob";
     assert_judged(&c, false, "agent 0 nonfinite_logprob");
