@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "guest/protocol.h"
 #include "tests/sandbox/contract.h"
 #include "tests/sandbox/hf_hub.h"
 
@@ -142,6 +143,24 @@ static void a_start_whose_answer_is_lost_runs_once(void **state) {
     assert_none_alive();
 }
 
+/* An agent works for longer than an exec may: what the guest was told of the job's time. */
+static void a_started_command_has_no_time_out_of_its_own(void **state) {
+    (void)state;
+    struct sandbox *s = created();
+    struct sandbox_job *job = NULL;
+    struct err err = {0};
+    AUTO_BUF struct buf spec = {0};
+    struct sandbox_exec what = {.shell = "sleep 300 # marked"};
+    assert_ok(sandbox_start(s, &what, &job, &err), &err);
+    char *path = (char *)(uintptr_t)contract_says(s, "grep -l -a '[#] marked' /.snaffle-*/*/spec");
+    path[strcspn(path, "\n")] = '\0';
+    assert_ok(sandbox_read_file(s, path, 0, 4096, &spec, &err), &err);
+    assert_int_equal(protocol_u64(buf_sv(&spec), PROTOCOL_TIMEOUT_MS, 0), 0);
+    sandbox_job_free(job);
+    contract_end(s);
+    assert_none_alive();
+}
+
 static void a_sandbox_that_vanishes_under_a_command_is_lost_and_never_exit_0(void **state) {
     (void)state;
     struct sandbox *s = created();
@@ -240,6 +259,7 @@ static const struct CMUnitTest cases[] = {
     CASE(a_job_without_an_address_is_found_by_its_id),
     CASE(nine_failures_in_a_row_do_not_lose_a_command),
     CASE(a_start_whose_answer_is_lost_runs_once),
+    CASE(a_started_command_has_no_time_out_of_its_own),
     CASE(a_sandbox_that_vanishes_under_a_command_is_lost_and_never_exit_0),
     CASE(a_kill_that_fails_is_tried_again),
     CASE(what_a_killed_process_left_is_swept_and_no_living_one_s),
