@@ -110,6 +110,8 @@ int journal_reader_open(const char *dir, struct journal_reader **out, struct err
 int journal_reader_next(struct journal_reader *r, struct journal_record *out,
                         struct err *err) CHECK_RESULT;
 unsigned journal_reader_torn(const struct journal_reader *r);
+/* Where: "vm1-4711-99/000001.log at byte 4096, ...", as far as it fits; "" for nowhere. */
+void journal_reader_put_torn(const struct journal_reader *r, char *out, size_t size);
 
 /* From now on only records of this session are given; the bodies of others are not read. */
 int journal_reader_only(struct journal_reader *r, struct sv session, struct err *err) CHECK_RESULT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +17,8 @@
 
 #define WINDOW_BYTES 8192 /* Read at once to find a record's head: mostly its body is skipped. */
 
+#define TEARS_MAX 4 /* Places that are named; who wants more looks at the disk. */
+
 struct journal_reader {
     struct segment_list list;
     size_t current; /* In the list. */
@@ -24,6 +27,7 @@ struct journal_reader {
     struct buf window; /* Bytes of the open segment from `window_at` on. */
     uint64_t window_at;
     unsigned torn;
+    struct journal_place tears[TEARS_MAX]; /* The first of them. */
     bool filtered;
     char only[FORMAT_SESSION_MAX];
     size_t only_n;
@@ -106,6 +110,33 @@ void journal_reader_close(struct journal_reader *r) {
 
 unsigned journal_reader_torn(const struct journal_reader *r) {
     return r->torn;
+}
+
+static void tear(struct journal_reader *r, size_t segment, uint64_t offset) {
+    if (r->torn < TEARS_MAX) {
+        r->tears[r->torn] = (struct journal_place){(unsigned)segment, offset};
+    }
+    r->torn++;
+}
+
+/* The last two parts of a segment's path. */
+static const char *short_path(const struct segment_entry *e) {
+    const char *slash = strrchr(e->boot_path, '/');
+    return slash ? e->path + (slash + 1 - e->boot_path) : e->path;
+}
+
+void journal_reader_put_torn(const struct journal_reader *r, char *out, size_t size) {
+    size_t n = 0;
+    out[0] = 0;
+    for (unsigned i = 0; i < r->torn && i < TEARS_MAX && n < size; i++) {
+        const struct segment_entry *e = &r->list.entries[r->tears[i].segment];
+        int more = snprintf(out + n, size - n, "%s%s at byte %llu", i > 0 ? ", " : "",
+                            short_path(e), (unsigned long long)r->tears[i].offset);
+        n += more > 0 ? (size_t)more : 0;
+    }
+    if (r->torn > TEARS_MAX && n < size) {
+        (void)snprintf(out + n, size - n, ", and %u more", r->torn - TEARS_MAX);
+    }
 }
 
 struct journal_place journal_reader_place(const struct journal_reader *r) {
@@ -345,7 +376,7 @@ static int pass_garbage(struct journal_reader *r, struct segment_entry *e, struc
         read_record(r, e->offset, &record, &bytes, err) != FOUND_GARBAGE) {
         return FOUND_OTHER;
     }
-    r->torn++;
+    tear(r, r->current, e->offset);
     e->offset = at;
     return FOUND_OTHER;
 }
@@ -357,7 +388,7 @@ static int step(struct journal_reader *r, struct segment_entry *e, struct journa
     int found =
         e->offset == 0 ? read_header(r, e, err) : read_record(r, e->offset, out, &bytes, err);
     if (found == FOUND_DAMAGED && damage_lasts(r, e, bytes)) {
-        r->torn++;
+        tear(r, r->current, e->offset);
         found = FOUND_OTHER;
     }
     if (found == FOUND_GARBAGE) {
@@ -391,7 +422,9 @@ static int next_of_segment(struct journal_reader *r, struct journal_record *out,
         }
         if (e->final) {
             e->ended = true;
-            r->torn += found == FOUND_PART || found == FOUND_GARBAGE;
+            if (found == FOUND_PART || found == FOUND_GARBAGE) {
+                tear(r, r->current, e->offset);
+            }
             return 0;
         }
         if (!segment_is_final(e)) {
@@ -411,7 +444,7 @@ static int next_place(struct journal_reader *r, struct journal_record *out, stru
         if (code != ERR_CORRUPT) {
             return code < 0 ? code : 1;
         }
-        r->torn++;
+        tear(r, r->place.segment, r->place.offset);
     }
     return 0;
 }

@@ -57,6 +57,7 @@ int trace_lines(const struct trace_source *from, trace_line_fn sink, void *arg,
     r = r < 0 ? r : write_lines(&w, sink, arg, err);
     if (r == 0) {
         w.summary.torn = journal_reader_torn(w.reader);
+        journal_reader_put_torn(w.reader, w.summary.torn_at, sizeof w.summary.torn_at);
         *summary = w.summary;
     }
     work_deinit(&w);

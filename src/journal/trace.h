@@ -57,10 +57,13 @@ struct trace_source {
     double since;            /* When it was opened, in case there was one of its name before. */
 };
 
+#define TRACE_TORN_MAX 512 /* The names of some places. */
+
 struct trace_summary {
     unsigned calls;
     unsigned open; /* With an intent but no result. */
-    unsigned torn; /* Damaged ends of segments met on the way. */
+    unsigned torn; /* Damaged places met on the way. */
+    char torn_at[TRACE_TORN_MAX];
     uint64_t plain_bytes;
 };
 

@@ -23,7 +23,8 @@ static int write_trace(struct rollout_session *s, struct turns *turns, struct er
         session_finding(s, "open_calls", "%u calls have no result in the journal", summary.open);
     }
     if (summary.torn > 0) {
-        session_finding(s, "journal_torn", "%u damaged places in the journal", summary.torn);
+        session_finding(s, "journal_torn", "%u damaged place%s in the journal: %s", summary.torn,
+                        summary.torn == 1 ? "" : "s", summary.torn_at);
     }
     return trace_read(s->dir, turns_add, turns, err);
 }

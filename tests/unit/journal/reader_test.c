@@ -210,6 +210,34 @@ static void one_session_is_read_without_the_others(void **state) {
     journal_reader_close(r);
 }
 
+/* The text of the places, of a folder whose boot has a name of its own each time. */
+static void damage_is_told_with_its_places(void **state) {
+    (void)state;
+    AUTO_BUF struct buf bytes = {0};
+    size_t ends[RECORDS];
+    AUTO_FREE char *path = small_journal(&bytes, ends);
+    struct err err = {0};
+    char got[256];
+    char want[256];
+    const char *slash = strrchr(path, '/');
+    while (*--slash != '/') {
+    }
+    bytes.data[ends[0] + 60] ^= 1; /* A body. */
+    assert_ok(file_write(path, (struct sv){bytes.data, ends[2] - 1}, 0600, &err), &err);
+    struct journal_reader *r = open_reader();
+    journal_reader_put_torn(r, got, sizeof got);
+    assert_string_equal(got, "");
+    assert_int_equal(count_records(r), 1);
+    assert_int_equal(journal_reader_torn(r), 2);
+    journal_reader_put_torn(r, got, sizeof got);
+    (void)snprintf(want, sizeof want, "%s at byte %zu, %s at byte %zu", slash + 1, ends[0],
+                   slash + 1, ends[1]);
+    assert_string_equal(got, want);
+    journal_reader_put_torn(r, got, 10); /* As much as there is room for. */
+    assert_int_equal(strlen(got), 9);
+    journal_reader_close(r);
+}
+
 static void a_missing_folder_is_said(void **state) {
     (void)state;
     struct err err = {0};
@@ -227,6 +255,7 @@ static const struct CMUnitTest tests[] = {
     TEST(a_reader_follows_a_journal_that_grows),
     TEST(half_a_record_waits_while_its_writer_lives),
     TEST(one_session_is_read_without_the_others),
+    TEST(damage_is_told_with_its_places),
     TEST(a_missing_folder_is_said),
 };
 
