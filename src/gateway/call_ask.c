@@ -197,7 +197,7 @@ static void on_flush(void *arg, bool is_end) {
     if (c->is_holding && c->up && c->held.len > CONN_QUEUE_HIGH) {
         upstream_pause(c->up); /* A second at most; send_held lets it go on. */
     }
-    if (c->is_ending && !is_end) { /* Else all is known in a moment. */
+    if ((c->is_ending || c->hold_over) && !is_end) { /* Else all is known in a moment. */
         call_advance(c);
     }
 }

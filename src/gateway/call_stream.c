@@ -20,7 +20,7 @@ static void hold(struct call *c) {
     }
     c->is_holding = true;
     if (c->x && c->written == WRITTEN_NONE && !c->journal_pending) {
-        exchange_after(c->x, CALL_HOLD_MS, on_hold_over, c);
+        c->hold_over = exchange_after(c->x, CALL_HOLD_MS, on_hold_over, c) < 0;
     }
 }
 

@@ -150,7 +150,9 @@ int exchange_send_rawv(struct exchange *x, const struct sv *parts, size_t n) {
     if (x->mode == ANSWER_NONE) {
         x->mode = ANSWER_RAW;
     }
-    return x->client ? conn_writev(x->client->conn, parts, n) : ERR_CLOSED;
+    int rc = x->client ? conn_writev(x->client->conn, parts, n) : ERR_CLOSED;
+    x->broken = x->broken || rc < 0; /* Without these bytes there is no end. */
+    return rc;
 }
 
 int exchange_send_raw(struct exchange *x, struct sv raw) {
@@ -235,14 +237,15 @@ static void on_time(void *arg) {
     x->after_fn(x, x->after_arg);
 }
 
-void exchange_after(struct exchange *x, int64_t ms, void (*fn)(struct exchange *x, void *arg),
-                    void *arg) {
+int exchange_after(struct exchange *x, int64_t ms, void (*fn)(struct exchange *x, void *arg),
+                   void *arg) {
     x->after_fn = fn;
     x->after_arg = arg;
-    if (!x->timer) {
-        BUG_IF(timer_new(x->loop, on_time, x, &x->timer, NULL) < 0);
+    int rc = x->timer ? 0 : timer_new(x->loop, on_time, x, &x->timer, NULL);
+    if (rc == 0) {
+        timer_start(x->timer, ms);
     }
-    timer_start(x->timer, ms);
+    return rc;
 }
 
 void exchange_on_gone(struct exchange *x, void (*fn)(struct exchange *x, void *arg), void *arg) {

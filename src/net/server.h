@@ -112,9 +112,10 @@ void exchange_cut(struct exchange *x, enum exchange_cut how);
 int exchange_take(struct exchange *x, struct conn **out, struct buf *early,
                   struct err *err) CHECK_RESULT;
 
-/* Runs fn(x, arg) once after `ms`, replacing an earlier one; not after the exchange's end. */
-void exchange_after(struct exchange *x, int64_t ms, void (*fn)(struct exchange *x, void *arg),
-                    void *arg);
+/* Runs fn(x, arg) once after `ms`, replacing an earlier one; not after the exchange's end.
+ * ERR_NOMEM: it never runs. */
+int exchange_after(struct exchange *x, int64_t ms, void (*fn)(struct exchange *x, void *arg),
+                   void *arg);
 /* Runs once when the client leaves before the end (its FIN counts). */
 void exchange_on_gone(struct exchange *x, void (*fn)(struct exchange *x, void *arg), void *arg);
 /* Runs each time when a queue that was full is empty again. */

@@ -54,7 +54,7 @@ struct exchange {
     uint64_t left;   /* Of a declared length. */
     bool no_payload; /* HEAD, 204, 304: a body is not sent. */
     bool keep;
-    bool broken; /* Its head could not be written. */
+    bool broken; /* Some of it could not be written: it has no end. */
     struct timer *timer;
     void (*after_fn)(struct exchange *x, void *arg);
     void *after_arg;
