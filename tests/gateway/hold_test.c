@@ -145,6 +145,175 @@ static void behind_done_the_agent_gets_its_end_though_the_engine_stays(void **st
     sem_destroy(&s.go);
 }
 
+/* --- several choices --- */
+
+#define TWO "{\"model\":\"m\",\"stream\":true,\"n\":2}"
+#define TEXT_OF(i, text, id)                                                                       \
+    "data: {\"choices\":[{\"index\":" i ",\"delta\":{\"content\":\"" text "\"},\"token_ids\":[" id \
+    "]}]}\n\n"
+#define FINISH_OF(i, id)                                                                           \
+    "data: {\"choices\":[{\"index\":" i                                                            \
+    ",\"delta\":{},\"finish_reason\":\"stop\",\"token_ids\":[" id "]}]}\n\n"
+
+static struct agent ask_for(struct fixture *f, const char *body) {
+    struct agent a = agent_connect_tcp(f->port);
+    agent_post(&a, "/v1/chat/completions", gateway_session_token(f->session), sv_from(body));
+    return a;
+}
+
+static size_t count_choices(const struct recorded *r) {
+    json_t *response = json_loadb(r->response.data, r->response.len, 0, NULL);
+    size_t n = json_array_size(json_object_get(response, "choices"));
+    json_decref(response);
+    return n;
+}
+
+/* Reads on until `text` comes, which must be before any end. */
+static void read_open(struct agent *a, const char *text) {
+    struct answer r = {0};
+    char piece[4096];
+    while (!r.body.data || !strstr(buf_cstr(&r.body), text)) {
+        ssize_t n = recv(a->fd, piece, sizeof piece, 0);
+        assert_true(n > 0);
+        assert_int_equal(buf_add(&r.body, piece, (size_t)n), 0);
+    }
+    assert_null(strstr(buf_cstr(&r.body), "[DONE]"));
+    answer_deinit(&r);
+}
+
+static void with_several_choices_only_the_last_one_s_end_is_held(void **state) {
+    static const char *const parts[] = {TEXT_OF("0", "a", "1") TEXT_OF("1", "b", "10"),
+                                        FINISH_OF("0", "2"),
+                                        TEXT_OF("1", "still", "11"),
+                                        FINISH_OF("1", "12"),
+                                        LATE,
+                                        DONE,
+                                        NULL};
+    struct steps s = {.parts = parts};
+    struct fixture f;
+    (void)state;
+    sem_init(&s.go, 0, 0);
+    fixture_open(&f, answer_in_steps, &s, NULL);
+    struct agent a = ask_for(&f, TWO);
+    sem_post(&s.go);
+    struct answer first = agent_read_until(&a, "\"b\"");
+    sem_post(&s.go);
+    read_open(&a, "stop"); /* Of choice 0, at once. */
+    sem_post(&s.go);
+    read_open(&a, "still");
+    assert_false(has_result(&f));
+    sem_post(&s.go);
+    sem_post(&s.go);
+    assert_true(is_silent(&a, 150));
+    assert_false(has_result(&f));
+    sem_post(&s.go);
+    sem_post(&s.go);
+    char rest[4096] = "";
+    assert_true(recv(a.fd, rest, sizeof rest - 1, 0) > 0);
+    assert_true(has_result(&f));
+    struct recorded r = fixture_read(&f, 1);
+    assert_int_equal(count_choices(&r), 2);
+    assert_bytes(&r.ids, SV("[1,2]"));
+    assert_bytes(&r.usage, SV("{\"completion_tokens\":2}"));
+    assert_true(lists(r.result, "findings", "several_choices"));
+    assert_int_equal(r.tails, 0);
+    recorded_deinit(&r);
+    answer_deinit(&first);
+    agent_close(&a);
+    fixture_close(&f);
+    sem_destroy(&s.go);
+}
+
+static void choices_that_end_in_one_event_are_held_with_it(void **state) {
+    static const char *const parts[] = {
+        TEXT_OF("1", "b", "10") TEXT_OF("0", "a", "1"),
+        "data: {\"choices\":[{\"index\":1,\"delta\":{},\"finish_reason\":\"stop\"},"
+        "{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}]}\n\n",
+        DONE, NULL};
+    struct steps s = {.parts = parts};
+    struct fixture f;
+    (void)state;
+    sem_init(&s.go, 0, 0);
+    fixture_open(&f, answer_in_steps, &s, NULL);
+    struct agent a = ask_for(&f, TWO);
+    sem_post(&s.go);
+    struct answer first = agent_read_until(&a, "\"a\"");
+    sem_post(&s.go);
+    assert_true(is_silent(&a, 150));
+    sem_post(&s.go);
+    sem_post(&s.go);
+    char rest[4096] = "";
+    assert_true(recv(a.fd, rest, sizeof rest - 1, 0) > 0);
+    struct recorded r = fixture_read(&f, 1);
+    assert_int_equal(r.results, 1);
+    assert_int_equal(count_choices(&r), 2);
+    assert_string_equal(text_of(r.result, "finish_reason"), "length"); /* Of choice 0. */
+    recorded_deinit(&r);
+    answer_deinit(&first);
+    agent_close(&a);
+    fixture_close(&f);
+    sem_destroy(&s.go);
+}
+
+/* One choice was asked for: its end begins the hold, and what comes of another is in the record all
+ * the same, in the tail where it is late. */
+static void a_choice_that_nobody_asked_for_is_recorded_too(void **state) {
+    static const char *const parts[] = {TEXT_OF("0", "a", "1") FINISH_OF("0", "2"),
+                                        TEXT_OF("1", "b", "10"), FINISH_OF("1", "11") DONE, NULL};
+    struct steps s = {.parts = parts};
+    struct fixture f;
+    (void)state;
+    sem_init(&s.go, 0, 0);
+    fixture_open(&f, answer_in_steps, &s, NULL);
+    struct agent a = ask_for(&f, REQUEST);
+    sem_post(&s.go);
+    struct answer first = agent_read_until(&a, "stop"); /* After the time limit. */
+    for (int i = 0; i < 3; i++) {
+        sem_post(&s.go);
+    }
+    fixture_close_session(&f);
+    struct recorded r = fixture_read(&f, 1);
+    assert_int_equal(r.results, 1);
+    assert_int_equal(r.tails, 1);
+    assert_int_equal(count_choices(&r), 2);
+    assert_true(lists(r.tail, "findings", "several_choices"));
+    recorded_deinit(&r);
+    answer_deinit(&first);
+    agent_close(&a);
+    fixture_close(&f);
+    sem_destroy(&s.go);
+}
+
+/* Nothing is held but [DONE], and the record has what came. */
+static void a_choice_that_never_ends_does_not_hold_the_others(void **state) {
+    static const char *const parts[] = {TEXT_OF("0", "a", "1") FINISH_OF("0", "2"),
+                                        TEXT_OF("1", "b", "10"), DONE, NULL};
+    struct steps s = {.parts = parts};
+    struct fixture f;
+    (void)state;
+    sem_init(&s.go, 0, 0);
+    fixture_open(&f, answer_in_steps, &s, NULL);
+    struct agent a = ask_for(&f, TWO);
+    int64_t start = clock_ms();
+    sem_post(&s.go);
+    struct answer first = agent_read_until(&a, "stop");
+    assert_true(clock_ms() - start < 900);
+    for (int i = 0; i < 3; i++) {
+        sem_post(&s.go);
+    }
+    fixture_close_session(&f);
+    struct recorded r = fixture_read(&f, 1);
+    assert_int_equal(r.results, 1);
+    assert_int_equal(r.tails, 0);
+    assert_int_equal(count_choices(&r), 2);
+    assert_string_equal(text_of(r.result, "end"), "complete");
+    recorded_deinit(&r);
+    answer_deinit(&first);
+    agent_close(&a);
+    fixture_close(&f);
+    sem_destroy(&s.go);
+}
+
 static void answer_unary_in_steps(struct engine_request *r, void *arg) {
     sem_t *go = arg;
     engine_puts(r, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n"
@@ -213,6 +382,10 @@ int main(void) {
         cmocka_unit_test(the_end_is_held_until_usage_and_late_ids_are_recorded),
         cmocka_unit_test(after_the_time_limit_a_tail_completes_the_result),
         cmocka_unit_test(behind_done_the_agent_gets_its_end_though_the_engine_stays),
+        cmocka_unit_test(with_several_choices_only_the_last_one_s_end_is_held),
+        cmocka_unit_test(choices_that_end_in_one_event_are_held_with_it),
+        cmocka_unit_test(a_choice_that_nobody_asked_for_is_recorded_too),
+        cmocka_unit_test(a_choice_that_never_ends_does_not_hold_the_others),
         cmocka_unit_test(the_last_byte_of_a_whole_answer_waits_for_the_record),
         cmocka_unit_test(a_call_that_cannot_be_recorded_is_not_sent),
     };
