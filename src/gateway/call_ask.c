@@ -29,7 +29,9 @@ static int put_head(struct call *c, struct sv body, struct err *err) {
         AUTO_BUF struct buf value = {0};
         rc = buf_addf(&value, "Bearer %s", key);
         rc = rc < 0 ? rc : http1_put_field(out, SV("Authorization"), buf_sv(&value), err);
-        explicit_bzero(value.data, value.len);
+        if (value.data) {
+            explicit_bzero(value.data, value.len);
+        }
     }
     if (rc == 0 && !c->is_models) {
         rc = http1_put_framing(out, HTTP1_LENGTH, body.n, err);
