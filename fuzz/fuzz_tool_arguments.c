@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A call's arguments: they are refused with one line that holds no key, or they become a rollout
+/* A call's arguments: they are refused with words that hold no key, or they become a rollout
  * within what the operator allows. Addresses are left out, since a name would be looked up. */
 #include <stdint.h>
 #include <string.h>
@@ -18,13 +18,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct tool_request q = {0};
     struct err err = {0};
     AUTO_JSON json_t *given = NULL;
-    if (json_parse((struct sv){(const char *)data, size}, "arguments", &given, &err) < 0) {
+    struct sv text = {(const char *)data, size};
+    bool holds_key = sv_find(text, SV(KEY)) != (size_t)-1; /* What a call names is told to it. */
+    if (json_parse(text, "arguments", &given, &err) < 0) {
         return 0;
     }
     (void)json_object_del(given, "base_url");
     int r = tool_request_read(&o, given, &q, &err);
     if (r < 0) {
-        BUG_IF(!err.msg[0] || strchr(err.msg, '\n') || strstr(err.msg, KEY));
+        BUG_IF(!err.msg[0] || (!holds_key && strstr(err.msg, KEY)));
         return 0;
     }
     BUG_IF(!q.task.instruction || !q.task.instruction[0]);

@@ -102,13 +102,14 @@ void rpc_answer_raw(struct rpc_request *q, struct sv result) {
 }
 
 void rpc_answer(struct rpc_request *q, json_t *result) {
-    AUTO_JSON json_t *owned = result;
     AUTO_BUF struct buf text = {0};
-    if (!result || json_compact(result, &text) < 0) {
+    int r = result ? json_compact(result, &text) : ERR_NOMEM;
+    json_decref(result);
+    if (r < 0) {
         finish(q, NO_MEMORY);
-        return;
+    } else {
+        rpc_answer_raw(q, buf_sv(&text));
     }
-    rpc_answer_raw(q, buf_sv(&text));
 }
 
 static int add_error(const struct rpc_request *q, int code, const json_t *data, const char *message,
@@ -125,14 +126,15 @@ static int add_error(const struct rpc_request *q, int code, const json_t *data, 
 }
 
 void rpc_fail(struct rpc_request *q, int code, json_t *data, const char *fmt, ...) {
-    AUTO_JSON json_t *owned = data;
     AUTO_BUF struct buf out = {0};
     char message[ERR_MSG_MAX + 64];
     va_list args;
     va_start(args, fmt);
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
-    finish(q, add_error(q, code, data, message, &out) < 0 ? NO_MEMORY : buf_sv(&out));
+    int r = add_error(q, code, data, message, &out);
+    json_decref(data);
+    finish(q, r < 0 ? NO_MEMORY : buf_sv(&out));
 }
 
 /* The method by its name. */

@@ -54,12 +54,16 @@ static void on_event(void *arg, const struct rollout_event *e) {
                                          .completion_tokens = e->completion_tokens});
 }
 
-static void fail(struct tool_call *c, const struct err *why) {
+static void fail(struct tool_call *c, struct err *why) {
     bool invalid = why->code == ERR_INPUT || why->code == ERR_DENIED || why->code == ERR_USAGE ||
                    why->code == ERR_UNSUPPORTED;
     c->outcome = why->code == ERR_CANCELLED ? TOOL_CANCELLED : invalid ? TOOL_INVALID : TOOL_FAILED;
     buf_reset(&c->answer.text);
     buf_reset(&c->answer.quoted);
+    /* One line: a name that the call gave may hold anything. */
+    for (char *p = why->msg; *p; p++) {
+        *p = (unsigned char)*p < ' ' || *p == 0x7f ? ' ' : *p;
+    }
     if (buf_adds(&c->answer.text, why->msg) < 0 ||
         json_quote(buf_sv(&c->answer.text), &c->answer.quoted) < 0) {
         buf_reset(&c->answer.quoted); /* Told as want of memory. */

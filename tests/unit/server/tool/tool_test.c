@@ -92,6 +92,7 @@ static void wrong_arguments_are_told_and_nothing_begins(void **state) {
     assert_refused(b, "{\"instruction\": \"x\"}", "which model?");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"instruktion\": 1}",
                    "did you mean 'instruction'");
+    assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"a\\nb\": 1}", "'a b'");
     assert_refused(b, "{" MODEL ", \"instruction\": 7}", "instruction: want a string");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"mode\": \"proxy\"}",
                    "mode: 'proxy' is not known");
