@@ -163,7 +163,7 @@ int websocket_new(struct conn *conn, struct buf *early, const struct websocket_o
     int r = w ? timer_new(conn_loop(conn), on_time, w, &w->timer, err)
               : err_set(err, ERR_NOMEM, "no memory for a WebSocket");
     r = r < 0 ? r : websocket_codec_new(&co, &w->codec, err);
-    if (r < 0) {
+    if (r < 0 || !w) {
         conn_abort(conn);
         if (w) {
             destroy(w);

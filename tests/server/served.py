@@ -45,10 +45,10 @@ class Place:
         self.servers = []
 
     def close(self):
-        for s in self.servers:
-            s.stop()
+        codes = [s.stop() for s in self.servers]
         self.model.kill()
         shutil.rmtree(self.folder)
+        assert not any(codes), codes
 
     def serve(self, *args, agent=ASKS, env=None, own_state=True):
         more = ["--agent", "command", "--agent-cmd", agent] if agent else []

@@ -146,7 +146,7 @@ int sessions_open(struct sessions *s, bool over_http, struct session **out, stru
     }
     struct session *one = NULL;
     int r = session_make(&one, err);
-    if (r < 0) {
+    if (r < 0 || !one) {
         return r;
     }
     one->owner = s;
