@@ -31,9 +31,9 @@ struct serve_options {
 /* Between a cancelled rollout's collecting and its mere teardown. */
 #define SERVE_COLLECT_S 10.0
 
-/* Serves until SIGTERM or SIGINT; then no rollout begins, those that run may end, and what is left
- * is cancelled and torn down. A second signal cancels at once, a third tears down at once. Prints
- * one line to stdout when it listens. The process's signals and standard output are its. */
+/* Serves until SIGTERM or SIGINT; then no call is taken, those that run or wait may end, and what
+ * is left is cancelled and torn down. A second signal cancels at once, a third tears down at once.
+ * Prints one line to stdout when it listens. The process's signals and standard output are its. */
 int serve_run(const struct serve_options *o, struct err *err) CHECK_RESULT;
 
 #endif

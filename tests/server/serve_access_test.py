@@ -127,6 +127,8 @@ class Access(unittest.TestCase):
                 return c.recv(65536).split(b"\r\n")[0]
         post = "POST /reset HTTP/1.1\r\nHost: x\r\n"
         self.assertIn(b" 413 ", begin(f"{post}{auth}Content-Length: {33 << 20}\r\n\r\n"))
+        self.assertIn(b" 405 ", begin("POST /health HTTP/1.1\r\nHost: x\r\n"
+                                      f"Content-Length: {30 << 20}\r\n\r\n"))
         self.assertIn(b" 401 ", begin(f"{post}Content-Length: {30 << 20}\r\n\r\n"))
         self.assertIn(b" 431 ", begin(f"{post}X: {'x' * 70000}\r\n\r\n"))
         status, _ = s.ask("POST", "/reset", b'{"x":"' + b"y" * (20 << 20) + b'"}',

@@ -133,6 +133,17 @@ class Http(Case):
                                      env={"OPENENV_MODE": "production"})
         self.assertEqual(flag_wins.get("/state")[0], 200)
 
+    def test_settings_come_from_a_file_but_the_environment_weighs_more(self):
+        (self.place.folder / ".env").write_text("MAX_CONCURRENT_ENVS=1\nOPENENV_MODE=production\n")
+        s = self.place.serve()
+        self.assertEqual(s.get("/state")[0], 404)
+        s.rpc("openenv/session/create")
+        self.assertEqual(s.rpc("openenv/session/create")["error"]["data"]["max_sessions"], 1)
+        s = self.place.serve(env={"MAX_CONCURRENT_ENVS": "2", "OPENENV_MODE": "simulation"})
+        self.assertEqual(s.get("/state")[0], 200)
+        for _ in range(2):
+            self.assertIn("result", s.rpc("openenv/session/create"))
+
     def test_a_connection_behaves_however_it_is_used(self):
         s = self.place.serve()
         with socket.create_connection(("127.0.0.1", s.port), timeout=30) as c:
@@ -346,6 +357,9 @@ class WebSocket(Case):
 
 @unittest.skipIf(LACKS, LACKS)
 class Rollouts(Case):
+    def wait_agent(self, n):
+        until(lambda: len(self.place.model.requests()) >= n, "an agent's question")
+
     def test_a_rollout_s_result_comes_by_every_way(self):
         s = self.place.serve()
         call = self.place.call(verify=["test -e done"], task_id="t-1")
@@ -381,7 +395,7 @@ class Rollouts(Case):
         sockets = [self.socket(s) for _ in range(4)]
         for ws in sockets:
             ws.send(json.dumps({"type": "step", "data": {
-                "tool_name": "run_rollout", "arguments": self.place.call(agent_timeout_s=4)}}))
+                "tool_name": "run_rollout", "arguments": self.place.call(agent_timeout_s=10)}}))
         until(lambda: len(self.place.boxes()) == 4, "four sandboxes")
         for ws in sockets:
             ws.frame(9, b"here?")
@@ -396,11 +410,12 @@ class Rollouts(Case):
     def test_who_leaves_ends_its_rollout(self):
         for leave in ("drop", "reset", "close"):
             with self.subTest(leave):
+                asked = len(self.place.model.requests())
                 s = self.place.serve(agent=SLOW, env={"MAX_CONCURRENT_ENVS": "1"})
                 ws = self.socket(s)
                 ws.send(json.dumps({"type": "step", "data": {"tool_name": "run_rollout",
                                                              "arguments": self.place.call()}}))
-                until(lambda: len(self.place.boxes()) == 1, "the sandbox")
+                self.wait_agent(asked + 1)
                 if leave == "close":
                     ws.frame(8, (1000).to_bytes(2, "big"))
                     ws.closed()
@@ -415,7 +430,7 @@ class Rollouts(Case):
         with socket.create_connection(("127.0.0.1", s.port), timeout=30) as c:
             c.sendall((f"POST /step HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
                        + body).encode())
-            until(lambda: len(self.place.boxes()) == 1, "the sandbox")
+            self.wait_agent(1)
         until(lambda: not self.place.boxes(), "the sandbox's end")
 
     def test_a_step_has_the_time_that_it_names(self):
@@ -446,7 +461,7 @@ class Rollouts(Case):
         ws = self.socket(s)
         ws.send(json.dumps({"type": "step", "data": {"tool_name": "run_rollout",
                                                      "arguments": self.place.call()}}))
-        until(lambda: len(self.place.boxes()) == 1, "the sandbox")
+        self.wait_agent(1)
         self.assertEqual(s.stop(), 0)
         self.assertEqual(self.place.boxes(), [])
         got = json.loads(ws.receive())["data"]["observation"]["result"]

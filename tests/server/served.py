@@ -22,7 +22,7 @@ ask = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions"
 print(len(urllib.request.urlopen(ask, timeout=60).read()))
 open("done", "w").close()
 """)
-SLOW = "sleep 120"
+SLOW = ASKS + "\nsleep 120"  # Its question tells that it runs.
 
 
 def lacks_sandbox(program):
