@@ -37,11 +37,22 @@ static void put_words(const char *const *words, FILE *out) {
     }
 }
 
+/* A word may be a command and begin others: it is offered once. */
+static bool is_new_word(const struct command *const *c, size_t n) {
+    for (const struct command *const *d = commands; d < c; d++) {
+        size_t m = first_word(*d) ? first_word(*d) : strlen((*d)->name);
+        if (m == n && strncmp((*d)->name, (*c)->name, n) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void put_top_words(FILE *out) {
     for (const struct command *const *c = commands; *c; c++) {
-        if (is_first_of_word(c)) {
-            size_t n = first_word(*c);
-            (void)fprintf(out, "%.*s ", (int)(n ? n : strlen((*c)->name)), (*c)->name);
+        size_t n = first_word(*c) ? first_word(*c) : strlen((*c)->name);
+        if (is_new_word(c, n)) {
+            (void)fprintf(out, "%.*s ", (int)n, (*c)->name);
         }
     }
     (void)fputs("--help --version", out);
@@ -68,6 +79,15 @@ static void bash_values(const struct command *c, FILE *out) {
     }
 }
 
+/* Of the commands of two words whose first is that of *c; a command may have that word alone. */
+static void put_second_words(const struct command *const *c, const char *between, FILE *out) {
+    size_t n = first_word(*c);
+    for (const struct command *const *d = c; *d && strncmp((*d)->name, (*c)->name, n + 1) == 0;
+         d++) {
+        (void)fprintf(out, "%s%s", d == c ? "" : between, (*d)->name + n + 1);
+    }
+}
+
 static void bash_seconds(FILE *out) {
     (void)fputs("    case \"${COMP_WORDS[1]}\" in\n", out);
     for (const struct command *const *c = commands; *c; c++) {
@@ -75,17 +95,17 @@ static void bash_seconds(FILE *out) {
         if (n == 0 || !is_first_of_word(c)) {
             continue;
         }
-        (void)fprintf(out,
-                      "    %.*s)\n        if [ \"$COMP_CWORD\" = 2 ]; then\n"
-                      "            COMPREPLY=($(compgen -W '",
-                      (int)n, (*c)->name);
-        for (const struct command *const *d = c; *d && strncmp((*d)->name, (*c)->name, n + 1) == 0;
-             d++) {
-            (void)fprintf(out, "%s%s", d == c ? "" : " ", (*d)->name + n + 1);
-        }
+        (void)fprintf(
+            out,
+            "    %.*s)\n        if [ \"$COMP_CWORD\" = 2 ] && [ \"${cur:0:1}\" != - ]; then\n"
+            "            COMPREPLY=($(compgen -W '",
+            (int)n, (*c)->name);
+        put_second_words(c, " ", out);
         (void)fputs("' -- \"$cur\"))\n            return\n        fi\n"
-                    "        command=\"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" ;;\n",
+                    "        case \"${COMP_WORDS[2]}\" in\n        ",
                     out);
+        put_second_words(c, " | ", out);
+        (void)fputs(") command=\"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" ;;\n        esac ;;\n", out);
     }
     (void)fputs("    esac\n", out);
 }
@@ -119,7 +139,11 @@ void completion_bash(FILE *out) {
                 "    elif [ -n \"$words\" ]; then\n"
                 "        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
                 "    else\n        COMPREPLY=($(compgen -f -- \"$cur\"))\n    fi\n}\n"
-                "complete -o filenames -F _snaffle snaffle\n",
+                "_snaffle_gateway() {\n"
+                "    COMP_WORDS=(snaffle gateway \"${COMP_WORDS[@]:1}\")\n"
+                "    COMP_CWORD=$((COMP_CWORD + 1))\n    _snaffle\n}\n"
+                "complete -o filenames -F _snaffle snaffle\n"
+                "complete -o filenames -F _snaffle_gateway snaffle-gateway\n",
                 out);
 }
 
@@ -144,7 +168,10 @@ static void zsh_option(const struct option *o, FILE *out) {
 }
 
 void completion_zsh(FILE *out) {
-    (void)fputs("#compdef snaffle\n_snaffle() {\n    local command=\"$words[2]\"\n"
+    (void)fputs("#compdef snaffle snaffle-gateway\n_snaffle() {\n"
+                "    if [[ $service = snaffle-gateway ]]; then\n"
+                "        words=(snaffle gateway \"${(@)words[2,-1]}\"); (( CURRENT++ ))\n    fi\n"
+                "    local command=\"$words[2]\"\n"
                 "    local -a known=(",
                 out);
     put_top_words(out);
@@ -156,15 +183,18 @@ void completion_zsh(FILE *out) {
         if (n == 0 || !is_first_of_word(c)) {
             continue;
         }
-        (void)fprintf(out, "    %.*s)\n        if (( CURRENT == 3 )); then\n            compadd",
+        (void)fprintf(out,
+                      "    %.*s)\n        if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then\n"
+                      "            compadd ",
                       (int)n, (*c)->name);
-        for (const struct command *const *d = c; *d && strncmp((*d)->name, (*c)->name, n + 1) == 0;
-             d++) {
-            (void)fprintf(out, " %s", (*d)->name + n + 1);
-        }
-        (void)fputs("\n            return\n        fi\n        command=\"$words[2] $words[3]\"\n"
-                    "        shift words; (( CURRENT-- )) ;;\n",
+        put_second_words(c, " ", out);
+        (void)fputs("\n            return\n        fi\n        case \"$words[3]\" in\n        ",
                     out);
+        put_second_words(c, " | ", out);
+        (void)fputs(
+            ") command=\"$words[2] $words[3]\"\n            shift words; (( CURRENT-- )) ;;\n"
+            "        esac ;;\n",
+            out);
     }
     (void)fputs("    esac\n    shift words; (( CURRENT-- ))\n    case \"$command\" in\n", out);
     for (const struct command *const *c = commands; *c; c++) {
@@ -183,7 +213,7 @@ void completion_zsh(FILE *out) {
     }
     (void)fputs(
         "    esac\n}\nif [ \"$funcstack[1]\" = _snaffle ]; then\n    _snaffle \"$@\"\nelse\n"
-        "    compdef _snaffle snaffle\nfi\n",
+        "    compdef _snaffle snaffle snaffle-gateway\nfi\n",
         out);
 }
 
@@ -196,9 +226,9 @@ static void put_fish(const char *text, FILE *out) {
     (void)fputc('\'', out);
 }
 
-static void fish_option(const struct command *c, const struct option *o, FILE *out) {
-    (void)fprintf(out, "complete -c snaffle -n '__snaffle_is \"%s\"' -%c %s -d ", c->name,
-                  o->name[1] ? 'l' : 's', o->name);
+/* `condition`: the program, and when. */
+static void fish_option(const char *condition, const struct option *o, FILE *out) {
+    (void)fprintf(out, "complete -c %s -%c %s -d ", condition, o->name[1] ? 'l' : 's', o->name);
     put_fish(o->help, out);
     if (o->kind == OPTION_WORD) {
         (void)fputs(" -x -a '", out);
@@ -235,8 +265,13 @@ void completion_fish(FILE *out) {
             put_words((*c)->operand_words, out);
             (void)fputs("'\n", out);
         }
+        char condition[96];
+        (void)snprintf(condition, sizeof condition, "snaffle -n '__snaffle_is \"%s\"'", (*c)->name);
         FOR_OPTIONS(*c, o) {
-            fish_option(*c, o, out);
+            fish_option(condition, o, out);
         }
+    }
+    FOR_OPTIONS(&cmd_gateway, o) {
+        fish_option("snaffle-gateway", o, out);
     }
 }
