@@ -63,7 +63,8 @@ static struct call *new_call(struct worker *w, struct gateway_session *s, struct
     }
     if (!c) {
         w->stats.refused++;
-        exchange_reply_err(x, &e);
+        /* No engine is named: OpenEnv's clients take 503 for that, 502 for one that fails. */
+        exchange_reply_err_as(x, e.code == ERR_UPSTREAM ? 503 : err_http_status(e.code), &e);
         return NULL;
     }
     c->worker = w;

@@ -197,8 +197,11 @@ void exchange_reply(struct exchange *x, int status, struct sv content_type, stru
 }
 
 void exchange_reply_err(struct exchange *x, const struct err *err) {
+    exchange_reply_err_as(x, err_http_status(err->code), err);
+}
+
+void exchange_reply_err_as(struct exchange *x, int status, const struct err *err) {
     AUTO_BUF struct buf body = {0};
-    int status = err_http_status(err->code);
     int r = buf_adds(&body, "{\"error\":{\"message\":");
     r = r < 0 ? r : json_quote(sv_from(err->msg), &body);
     r = r < 0 ? r

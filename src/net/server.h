@@ -88,6 +88,7 @@ void exchange_reply(struct exchange *x, int status, struct sv content_type, stru
 /* {"error": {"message": ..., "type": ..., "code": ...}} in OpenAI's form, by the error's own
  * status. */
 void exchange_reply_err(struct exchange *x, const struct err *err);
+void exchange_reply_err_as(struct exchange *x, int status, const struct err *err);
 
 /* In pieces. Failures (the client left: ERR_CLOSED) need no care: the exchange must be ended
  * anyhow. */
