@@ -259,7 +259,24 @@ static int hear(int fd, struct err *err) {
     return err_set(err, ERR_INPUT, "%s", n ? text : "the command's process ended at once");
 }
 
+/* Whether this spec is ours to run: whoever asks again, not having heard, changes nothing. */
+static int claim(const char *spec_path, bool *ours, struct err *err) {
+    AUTO_FREE char *path = mem_printf("%s.begun", spec_path);
+    int fd = path ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    *ours = fd >= 0;
+    if (fd < 0 && errno != EEXIST) {
+        return err_sys(err, ERR_SYS, errno, "cannot make '%s.begun'", spec_path);
+    }
+    mem_auto_close(&fd);
+    return 0;
+}
+
 int run(const char *spec_path, struct err *err) {
+    bool ours = false;
+    int claimed = claim(spec_path, &ours, err);
+    if (claimed < 0 || !ours) {
+        return claimed;
+    }
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0) {
         return err_sys(err, ERR_SYS, errno, "cannot make a pipe");

@@ -73,18 +73,11 @@ struct carry {
 };
 
 static int read_range(struct carry *c, size_t at, size_t n, struct buf *out, struct err *err) {
-    int r = ERR_UPSTREAM;
-    for (int i = 0; i < HF_SERVER_RANGE_ATTEMPTS && r < 0; i++) {
-        buf_reset(out);
-        r = hf_server_read(c->from, c->from_path, at, n, c->until, c->cancel, out, err);
-        if (r == 0 && out->len != n) {
-            r = err_set(err, ERR_PROTOCOL, "the sandbox gives less of a file than it has");
-        }
-        if (r < 0 && !hf_server_may_pass(r)) {
-            break;
-        }
-    }
-    return r;
+    struct hf_server_part part = {c->from_path, at, n, HF_SERVER_ATTEMPTS};
+    int r = hf_server_read(c->from, &part, c->until, c->cancel, out, err);
+    return r < 0 || out->len == n
+               ? r
+               : err_set(err, ERR_PROTOCOL, "the sandbox gives less of a file than it has");
 }
 
 static int carry_range(struct carry *c, size_t at, struct err *err) {

@@ -129,7 +129,8 @@ static int read_record(const struct hf_command *c, deadline_ms until, const stru
     AUTO_BUF struct buf b = {0};
     AUTO_FREE char *path = file_of(c, PATH_RECORD);
     *out = (struct record){0};
-    int r = path ? hf_server_read(&c->sandbox->server, path, 0, RECORD_MAX, until, cancel, &b, err)
+    struct hf_server_part part = {.path = path, .length = RECORD_MAX};
+    int r = path ? hf_server_read(&c->sandbox->server, &part, until, cancel, &b, err)
                  : err_set(err, ERR_NOMEM, "out of memory");
     if (r == ERR_NOT_FOUND) {
         return 0;
@@ -187,7 +188,8 @@ static int await_record(const struct hf_command *c, deadline_ms until, const str
     }
 }
 
-/* A call that was cut may have started it, at once or in a moment: its record tells. */
+/* A call that was cut may have started it, at once or in a moment: asking again changes nothing
+ * then, and at last its record tells. */
 static int run_spec(const struct hf_command *c, deadline_ms until, const struct cancel *cancel,
                     struct err *err) {
     struct hf *s = c->sandbox;
@@ -196,7 +198,8 @@ static int run_spec(const struct hf_command *c, deadline_ms until, const struct 
     const char *const argv[] = {atomic_load(&s->program), "run", "--spec", spec, NULL};
     struct err failed = {0};
     int code = 0;
-    int r = spec ? hf_server_exec(&s->server, argv, until, cancel, &code, &said, &failed)
+    int r = spec ? hf_server_exec(&s->server, argv, HF_SERVER_ATTEMPTS, until, cancel, &code, &said,
+                                  &failed)
                  : err_set(&failed, ERR_NOMEM, "out of memory");
     if (r == 0 && code == 0) {
         return 0;
@@ -252,7 +255,7 @@ static bool is_alive(const struct hf_command *c, uint64_t pid, deadline_ms until
     }
     (void)snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
     const char *const argv[] = {"/bin/sh", "-c", look, path, NULL};
-    int r = hf_server_exec(&c->sandbox->server, argv, until, NULL, &code, &said, &ignored);
+    int r = hf_server_exec(&c->sandbox->server, argv, 1, until, NULL, &code, &said, &ignored);
     return r < 0 || code != 9;
 }
 
@@ -313,7 +316,8 @@ int hf_command_kill(const struct hf_command *c, struct err *err) {
     AUTO_BUF struct buf said = {0};
     int code = 0;
     bool timed_out;
-    r = hf_server_exec(&c->sandbox->server, argv, until, NULL, &code, &said, err);
+    r = hf_server_exec(&c->sandbox->server, argv, HF_SERVER_ATTEMPTS, until, NULL, &code, &said,
+                       err);
     return r < 0 ? hf_explain(c->sandbox, r, err)
                  : hf_command_wait(c, until, NULL, &code, &timed_out, err);
 }
@@ -326,14 +330,17 @@ static int read_output(const struct hf_command *c, const char *name, size_t max,
     struct hf_server *server = &c->sandbox->server;
     AUTO_FREE char *path = file_of(c, name);
     deadline_ms until = deadline_in_s(CALL_S);
-    int r = path ? hf_server_read(server, path, 0, max + 1, until, NULL, out, err) : ERR_NOMEM;
+    struct hf_server_part part = {.path = path, .length = max + 1};
+    int r = path ? hf_server_read(server, &part, until, NULL, out, err) : ERR_NOMEM;
     *total = out->len;
     if (r < 0 || out->len <= max) {
         return r;
     }
     buf_reset(out);
     r = hf_server_size(server, path, until, NULL, total, err);
-    return r < 0 ? r : hf_server_read(server, path, *total - max, max, until, NULL, out, err);
+    part.offset = *total - max;
+    part.length = max;
+    return r < 0 ? r : hf_server_read(server, &part, until, NULL, out, err);
 }
 
 /* What may pass is tried again: the command has ended, its output stays. */

@@ -20,22 +20,18 @@ char *hf_path(const struct hf *s, const char *path) {
     return strcmp(path, ".") == 0 ? mem_strdup(s->home) : mem_printf("%s/%s", s->home, path);
 }
 
-/* Beside, by upload, and then in its place by the guest: whole or not at all, as the user and with
- * what that user may. */
-int hf_write_file(struct sandbox *b, const char *path, struct sv content, unsigned mode,
-                  struct err *err) {
-    struct hf *s = (struct hf *)b;
+/* Once: beside, by upload, and then in its place by the guest. */
+static int put(struct hf *s, const char *to, struct sv content, unsigned mode, deadline_ms until,
+               int *code, struct buf *said, struct err *err) {
     AUTO_FREE char *from = mem_printf("%s/%u.up", s->dir, atomic_fetch_add(&s->next, 1));
-    AUTO_FREE char *to = hf_path(s, path);
-    deadline_ms until = deadline_in_s(CALL_S);
     char octal[16];
     char user[16];
-    if (!from || !to) {
+    if (!from) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     int r = hf_server_write(&s->server, from, content, 0600, until, NULL, err);
     if (r < 0) {
-        return hf_explain(s, r, err);
+        return r;
     }
     (void)snprintf(octal, sizeof octal, "%o", mode & 07777);
     (void)snprintf(user, sizeof user, "%u", s->user);
@@ -50,9 +46,22 @@ int hf_write_file(struct sandbox *b, const char *path, struct sv content, unsign
                                 "--user",
                                 user,
                                 NULL};
+    return hf_server_exec(&s->server, argv, 1, until, NULL, code, said, err);
+}
+
+/* Whole or not at all, as the user and with what that user may. Done again when nobody knows
+ * whether it was: with an upload of its own, since a put takes that away. */
+int hf_write_file(struct sandbox *b, const char *path, struct sv content, unsigned mode,
+                  struct err *err) {
+    struct hf *s = (struct hf *)b;
+    AUTO_FREE char *to = hf_path(s, path);
     AUTO_BUF struct buf said = {0};
+    deadline_ms until = deadline_in_s(CALL_S);
     int code = 0;
-    r = hf_server_exec(&s->server, argv, until, NULL, &code, &said, err);
+    int r = to ? ERR_UPSTREAM : err_set(err, ERR_NOMEM, "out of memory");
+    for (int i = 0; i < HF_SERVER_ATTEMPTS && hf_server_may_pass(r); i++) {
+        r = put(s, to, content, mode, until, &code, &said, err);
+    }
     if (r < 0) {
         return hf_explain(s, r, err);
     }
@@ -69,7 +78,7 @@ static int check_regular(struct hf *s, const char *path, deadline_ms until, stru
     const char *const argv[] = {"/bin/sh", "-c", "test -f \"$0\" && test ! -L \"$0\"", path, NULL};
     AUTO_BUF struct buf said = {0};
     int code = 0;
-    int r = hf_server_exec(&s->server, argv, until, NULL, &code, &said, err);
+    int r = hf_server_exec(&s->server, argv, HF_SERVER_ATTEMPTS, until, NULL, &code, &said, err);
     return r < 0 || code == 0 ? r : err_set(err, ERR_INPUT, "'%s' is no regular file", path);
 }
 
@@ -89,8 +98,9 @@ int hf_read_file(struct sandbox *b, const char *path, uint64_t offset, size_t le
         r = check_regular(s, full, until, err);
     } else if (r == 0 && length > 0 && (offset < size || is_refused)) {
         uint64_t left = size > offset ? size - offset : 1;
-        r = hf_server_read(&s->server, full, offset, length < left ? length : (size_t)left, until,
-                           NULL, out, err);
+        struct hf_server_part part = {full, offset, length < left ? length : (size_t)left,
+                                      HF_SERVER_ATTEMPTS};
+        r = hf_server_read(&s->server, &part, until, NULL, out, err);
     }
     return r < 0 ? hf_explain(s, r, err) : 0;
 }
@@ -100,9 +110,9 @@ int hf_exists(struct sandbox *b, const char *path, struct err *err) {
     struct hf *s = (struct hf *)b;
     AUTO_FREE char *full = hf_path(s, path);
     AUTO_BUF struct buf nothing = {0};
-    int r = full
-                ? hf_server_read(&s->server, full, 0, 0, deadline_in_s(CALL_S), NULL, &nothing, err)
-                : err_set(err, ERR_NOMEM, "out of memory");
+    struct hf_server_part part = {.path = full, .attempts = HF_SERVER_ATTEMPTS};
+    int r = full ? hf_server_read(&s->server, &part, deadline_in_s(CALL_S), NULL, &nothing, err)
+                 : err_set(err, ERR_NOMEM, "out of memory");
     if (r == ERR_NOT_FOUND) {
         return 0;
     }

@@ -40,7 +40,9 @@ static int look(struct hf *s, struct sv bytes, deadline_ms until, const struct c
     if (!note) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
-    int r = hf_server_read(&s->server, note, 0, IMAGE_PATH_MAX, until, cancel, &path, err);
+    struct hf_server_part part = {
+        .path = note, .length = IMAGE_PATH_MAX, .attempts = HF_SERVER_ATTEMPTS};
+    int r = hf_server_read(&s->server, &part, until, cancel, &path, err);
     struct sv found = sv_trim(buf_sv(&path));
     found.n -= sv_ends_with(found, SV("\n"));
     if (r < 0 || found.n == 0 || found.p[0] != '/') {

@@ -83,7 +83,9 @@ int hf_take_job(struct hf *s, const json_t *job, const char *nonce, struct err *
     if (!s->job || !derived) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
-    return hf_server_init(&s->server, url ? url : derived, hf_hub_token(s->hub), nonce, err);
+    int r = hf_server_init(&s->server, url ? url : derived, hf_hub_token(s->hub), nonce, err);
+    s->server.end = s->torn_down;
+    return r;
 }
 
 /* Until the server inside answers. Its stage is looked at meanwhile, but a failure of that look
@@ -123,7 +125,7 @@ int hf_run_shell(struct hf *s, const char *text, const char *arg, const char *ar
     const char *const argv[] = {"/bin/sh", "-c", text, arg, arg2, NULL};
     AUTO_BUF struct buf said = {0};
     int code = 0;
-    int r = hf_server_exec(&s->server, argv, until, cancel, &code, &said, err);
+    int r = hf_server_exec(&s->server, argv, HF_SERVER_ATTEMPTS, until, cancel, &code, &said, err);
     return r < 0 || code == 0 ? r
                               : err_set(err, ERR_SYS, "a command of ours inside gave %d: %s", code,
                                         buf_cstr(&said));
@@ -244,7 +246,9 @@ static int clear(struct hf *s, deadline_ms until, struct err *err) {
     int code = 0;
     int r =
         copy ? hf_put_guest(s, copy, until, NULL, err) : err_set(err, ERR_NOMEM, "out of memory");
-    r = r < 0 ? r : hf_server_exec(&s->server, argv, until, NULL, &code, &said, err);
+    r = r < 0
+            ? r
+            : hf_server_exec(&s->server, argv, HF_SERVER_ATTEMPTS, until, NULL, &code, &said, err);
     atomic_fetch_add(&s->clears, s->user == 0);
     return r < 0 || code == 0
                ? r

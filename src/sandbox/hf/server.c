@@ -11,6 +11,7 @@
 #include "sandbox/hf/server_call.h"
 
 #define CALL_S 60.0
+#define AGAIN_MS 50 /* Before the second attempt; four times as long before each further one. */
 #define EXEC_ANSWER_MAX (4u << 20) /* What a program that ends at once may say. */
 #define SAID_MAX 512               /* Of it in an error. */
 
@@ -98,8 +99,8 @@ static int status_error(const struct http_answer *a, const char *what, struct er
                    said ? ": " : "", SAID_MAX, said ? said : "");
 }
 
-int hf_server_call(struct hf_server *s, const struct hf_server_ask *ask, struct http_answer *out,
-                   struct err *err) {
+static int call_once(struct hf_server *s, const struct hf_server_ask *ask, struct http_answer *out,
+                     struct err *err) {
     const char *const headers[] = {s->authorization, s->token,
                                    ask->is_json ? "Content-Type: application/json"
                                                 : "Content-Type: application/octet-stream",
@@ -129,6 +130,19 @@ int hf_server_call(struct hf_server *s, const struct hf_server_ask *ask, struct 
         http_answer_deinit(out);
     }
     return r;
+}
+
+int hf_server_call(struct hf_server *s, const struct hf_server_ask *ask, struct http_answer *out,
+                   struct err *err) {
+    int64_t pause_ms = AGAIN_MS;
+    for (unsigned n = 1;; n++) {
+        int r = call_once(s, ask, out, err);
+        if (r == 0 || n >= ask->attempts || !hf_server_may_pass(r) || deadline_passed(ask->until) ||
+            cancel_sleep(ask->cancel, deadline_in_ms(pause_ms), err) < 0) {
+            return r;
+        }
+        pause_ms *= 4;
+    }
 }
 
 int hf_server_health(struct hf_server *s, deadline_ms until, const struct cancel *cancel,
@@ -184,8 +198,9 @@ static int read_events(struct sv left, int *exit_code, struct buf *said, struct 
     return ended ? 0 : err_set(err, ERR_CLOSED, "the sandbox's server told no end of a command");
 }
 
-int hf_server_exec(struct hf_server *s, const char *const *argv, deadline_ms until,
-                   const struct cancel *cancel, int *exit_code, struct buf *said, struct err *err) {
+static int exec_once(struct hf_server *s, const char *const *argv, deadline_ms until,
+                     const struct cancel *cancel, int *exit_code, struct buf *said,
+                     struct err *err) {
     AUTO_BUF struct buf body = {0};
     AUTO_JSON json_t *cmd = json_array();
     for (size_t i = 0; argv[i]; i++) {
@@ -213,4 +228,20 @@ int hf_server_exec(struct hf_server *s, const char *const *argv, deadline_ms unt
     r = read_events(buf_sv(&a.body), exit_code, said, err);
     http_answer_deinit(&a);
     return r;
+}
+
+/* Over the whole: an answer that was cut counts too. */
+int hf_server_exec(struct hf_server *s, const char *const *argv, unsigned attempts,
+                   deadline_ms until, const struct cancel *cancel, int *exit_code, struct buf *said,
+                   struct err *err) {
+    int64_t pause_ms = AGAIN_MS;
+    for (unsigned n = 1;; n++) {
+        buf_reset(said);
+        int r = exec_once(s, argv, until, cancel, exit_code, said, err);
+        if (r == 0 || n >= attempts || !hf_server_may_pass(r) || deadline_passed(until) ||
+            cancel_thrown(s->end) || cancel_sleep(cancel, deadline_in_ms(pause_ms), err) < 0) {
+            return r;
+        }
+        pause_ms *= 4;
+    }
 }

@@ -23,7 +23,8 @@ struct hf_server {
     char *authorization; /* Whole headers; secrets. */
     char *token;
     struct http_pool *pool;
-    _Atomic int protocol; /* 1, 2 or 3; by health. */
+    _Atomic int protocol;     /* 1, 2 or 3; by health. */
+    const struct cancel *end; /* Thrown: nothing is tried again. Borrowed; NULL: never. */
 };
 
 #define HF_SERVER_PORT 49983
@@ -31,7 +32,6 @@ struct hf_server {
 /* A range: large enough that the round trip is a small part of it on 100 Mbit/s, small enough that
  * a lost one costs little. */
 #define HF_SERVER_RANGE (4u << 20)
-#define HF_SERVER_RANGE_ATTEMPTS 4
 
 /* `token` is the Hub's, for the proxy; `nonce` the job's label, from which the server's own token
  * is derived: HMAC-SHA256 with the Hub's token as key over "hf-sandbox:NONCE". */
@@ -53,16 +53,24 @@ bool hf_server_may_pass(int code);
 int hf_server_health(struct hf_server *s, deadline_ms until, const struct cancel *cancel,
                      struct err *err) CHECK_RESULT;
 
+/* Of what does no harm twice. */
+#define HF_SERVER_ATTEMPTS 4
+
 /* Runs a program that ends at once; gives its exit code (128 + signal), and its stderr's beginning.
- * ERR_CLOSED when its end was not told. */
-int hf_server_exec(struct hf_server *s, const char *const *argv, deadline_ms until,
-                   const struct cancel *cancel, int *exit_code, struct buf *said,
+ * ERR_CLOSED when its end was not told: then it may have run. */
+int hf_server_exec(struct hf_server *s, const char *const *argv, unsigned attempts,
+                   deadline_ms until, const struct cancel *cancel, int *exit_code, struct buf *said,
                    struct err *err) CHECK_RESULT;
 
 /* As bytes are there: shorter at the end. */
-int hf_server_read(struct hf_server *s, const char *path, uint64_t offset, size_t length,
-                   deadline_ms until, const struct cancel *cancel, struct buf *out,
-                   struct err *err) CHECK_RESULT;
+struct hf_server_part {
+    const char *path;
+    uint64_t offset;
+    size_t length;
+    unsigned attempts;
+};
+int hf_server_read(struct hf_server *s, const struct hf_server_part *part, deadline_ms until,
+                   const struct cancel *cancel, struct buf *out, struct err *err) CHECK_RESULT;
 
 /* The whole file, made anew with its parents; in ranges, several at once, above 4 MB. */
 int hf_server_write(struct hf_server *s, const char *path, struct sv content, unsigned mode,

@@ -14,7 +14,8 @@ struct hf_server_ask {
     const char *query; /* Further fields, escaped. */
     struct sv body;
     bool is_json;
-    bool once; /* As in http_client.h. */
+    bool once;         /* As in http_client.h. */
+    unsigned attempts; /* What may pass is tried so often; 0: once. */
     size_t answer_max;
     deadline_ms until;
     const struct cancel *cancel;

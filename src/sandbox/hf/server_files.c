@@ -10,11 +10,12 @@
 
 #define RANGES_AT_ONCE 16 /* As many as the official client sends. */
 
-int hf_server_read(struct hf_server *s, const char *path, uint64_t offset, size_t length,
-                   deadline_ms until, const struct cancel *cancel, struct buf *out,
-                   struct err *err) {
+int hf_server_read(struct hf_server *s, const struct hf_server_part *part, deadline_ms until,
+                   const struct cancel *cancel, struct buf *out, struct err *err) {
+    const char *path = part->path;
+    size_t length = part->length;
     char query[80];
-    (void)snprintf(query, sizeof query, "offset=%llu&length=%zu", (unsigned long long)offset,
+    (void)snprintf(query, sizeof query, "offset=%llu&length=%zu", (unsigned long long)part->offset,
                    length);
     struct http_answer a = {0};
     struct hf_server_ask ask = {
@@ -23,6 +24,7 @@ int hf_server_read(struct hf_server *s, const char *path, uint64_t offset, size_
         .path = path,
         .query = query,
         .answer_max = length > 4096 ? length : 4096, /* An error's words. */
+        .attempts = part->attempts,
         .until = until,
         .cancel = cancel,
     };
@@ -41,8 +43,12 @@ int hf_server_size(struct hf_server *s, const char *path, deadline_ms until,
                    const struct cancel *cancel, uint64_t *out, struct err *err) {
     struct http_answer a = {0};
     AUTO_JSON json_t *entry = NULL;
-    struct hf_server_ask ask = {
-        .what = path, .route = "/v1/files/stat", .path = path, .until = until, .cancel = cancel};
+    struct hf_server_ask ask = {.what = path,
+                                .route = "/v1/files/stat",
+                                .path = path,
+                                .attempts = HF_SERVER_ATTEMPTS,
+                                .until = until,
+                                .cancel = cancel};
     int r = hf_server_call(s, &ask, &a, err);
     if (r < 0) {
         return r;
@@ -69,6 +75,7 @@ int hf_server_delete(struct hf_server *s, const char *path, deadline_ms until, s
                                 .route = "/v1/files/delete",
                                 .path = path,
                                 .query = "recursive=1",
+                                .attempts = HF_SERVER_ATTEMPTS,
                                 .until = until};
     int r = hf_server_call(s, &ask, &a, err);
     http_answer_deinit(&a);
@@ -104,18 +111,13 @@ int hf_server_write_range(struct hf_server *s, const struct hf_server_range *ran
         .path = range->path,
         .query = query,
         .body = {range->bytes.p ? range->bytes.p : "", range->bytes.n},
+        .attempts = HF_SERVER_ATTEMPTS,
         .until = until,
         .cancel = cancel,
     };
-    int r = ERR_UPSTREAM;
-    for (int i = 0; i < HF_SERVER_RANGE_ATTEMPTS && r < 0; i++) {
-        struct http_answer a = {0};
-        r = hf_server_call(s, &ask, &a, err);
-        http_answer_deinit(&a);
-        if (r < 0 && !hf_server_may_pass(r)) {
-            break;
-        }
-    }
+    struct http_answer a = {0};
+    int r = hf_server_call(s, &ask, &a, err);
+    http_answer_deinit(&a);
     return r;
 }
 

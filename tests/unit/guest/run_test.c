@@ -45,6 +45,7 @@ static int start(struct protocol_out *o, struct buf *b, struct buf *said) {
     assert_non_null(argv[0]);
     assert_int_equal(protocol_fields_end(o), 0);
     assert_ok(file_write("spec", buf_sv(b), 0644, &err), &err);
+    (void)unlink("spec.begun"); /* Another spec. */
     assert_ok(
         proc_run(&(struct proc_options){.argv = argv, .deadline = deadline_in_s(20)}, &r, &err),
         &err);
@@ -232,6 +233,28 @@ static void what_was_uploaded_is_put_in_place_or_not_at_all(void **state) {
     assert_int_equal(rmdir("folder"), 0);
 }
 
+static void who_asks_again_changes_nothing(void **state) {
+    (void)state;
+    struct err err = {0};
+    AUTO_BUF struct buf said = {0};
+    const char *argv[] = {getenv("SNAFFLE_GUEST"), "run", "--spec", "spec", NULL};
+    assert_int_equal(start_shell("echo x >>ran", 0, &said), 0);
+    for (int i = 0; i < 3; i++) {
+        struct proc_result r = {0};
+        assert_ok(proc_run(&(struct proc_options){.argv = argv}, &r, &err), &err);
+        assert_int_equal(r.exit_code, 0);
+        proc_result_deinit(&r);
+    }
+    deadline_ms until = deadline_in_s(20);
+    while (!file_exists("ran") && !deadline_passed(until)) {
+        clock_sleep_ms(10);
+    }
+    clock_sleep_ms(200);
+    AUTO_BUF struct buf ran = {0};
+    assert_ok(file_read("ran", 100, &ran, &err), &err);
+    assert_string_equal(buf_cstr(&ran), "x\n");
+}
+
 static void a_spec_is_a_regular_file_of_fields(void **state) {
     (void)state;
     struct err err = {0};
@@ -242,6 +265,7 @@ static void a_spec_is_a_regular_file_of_fields(void **state) {
     assert_int_equal(start(&o, &b, &said), 1);
     assert_non_null(strstr(buf_cstr(&said), "field 35 runs past"));
     assert_int_equal(unlink("spec"), 0);
+    assert_int_equal(unlink("spec.begun"), 0);
     assert_int_equal(symlink("other", "spec"), 0);
     struct proc_result r = {0};
     const char *argv[] = {getenv("SNAFFLE_GUEST"), "run", "--spec", "spec", NULL};
@@ -285,6 +309,7 @@ static const struct CMUnitTest tests[] = {
     run_unit_test(input_comes_from_a_file_and_ends),
     run_unit_test(a_command_of_another_user_can_gain_nothing),
     run_unit_test(what_was_uploaded_is_put_in_place_or_not_at_all),
+    run_unit_test(who_asks_again_changes_nothing),
     run_unit_test(a_spec_is_a_regular_file_of_fields),
     run_unit_test(a_wrong_command_line_gives_the_usage),
 };
