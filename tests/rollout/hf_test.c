@@ -36,15 +36,20 @@ static void no_part_of_the_key_is_in_files_arguments_or_environments(void **stat
     struct rollout_result r = {0};
     /* What a root agent finds without looking into the gateway's memory, and what is written here
      * and at the Hub. */
-    ground_roll(g,
-                "{'instruction': 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline >all.txt;"
-                " python3 /opt/call.py 1; cat $HOME/logs/agent/gateway.log >>all.txt;"
-                " grep -r -a -l sk-real-[k]ey $HOME /.snaffle-* /opt /tmp >found.txt; true',"
-                " 'verify': ['! grep -a -q sk-real-[k]ey all.txt', 'test ! -s found.txt',"
-                "            'test -s all.txt']}",
-                NULL, &r);
+    ground_roll(
+        g,
+        "{'instruction': 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline >all.txt;"
+        " python3 /opt/call.py 1; cat $HOME/logs/agent/gateway.log >>all.txt;"
+        " grep -r -a -l sk-real-[k]ey $HOME /.snaffle-* /tmp /run /opt/call.py >found.txt; true',"
+        " 'verify': ['! grep -a -q sk-real-[k]ey all.txt', 'test ! -s found.txt',"
+        "            'test -s all.txt']}",
+        NULL, &r);
     hf_ground_assert_outcome(&r, "ok", "-");
-    assert_float_equal(r.reward, 1, 0.001F);
+    if (r.reward < 1) {
+        AUTO_FREE char *found = ground_read(&r, "files/found.txt");
+        AUTO_FREE char *text = json_dumps(json_object_get(r.json, "verify_results"), 0);
+        fail_msg("%s\n%s", found, text);
+    }
     rollout_result_deinit(&r);
     ground_assert_nowhere(g->dir, GROUND_KEY);
     struct err err = {0};
