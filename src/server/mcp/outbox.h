@@ -14,13 +14,15 @@ struct outbox;
 
 #define OUTBOX_NOTES_MAX (1u << 20) /* Above it a reader is slow: news are left out. */
 #define OUTBOX_HIGH (64u << 20)     /* Above it nothing more should be asked for. */
+#define OUTBOX_FLUSH_MS 5000        /* At the end a reader has so long for the rest. */
 
 /* `gone` is thrown when writing fails; `hard` gives up what is not written. Keeps both. */
 int outbox_new(int fd, struct cancel *gone, const struct cancel *hard, struct outbox **out,
                struct err *err) CHECK_RESULT;
-void outbox_add(struct outbox *o, struct sv line);      /* And a line feed. */
-void outbox_add_note(struct outbox *o, struct sv line); /* Unless there is much already. */
-void outbox_wait(struct outbox *o);                     /* Until it is below OUTBOX_HIGH. */
-void outbox_free(struct outbox *o); /* After all was written, or could not be. Accepts NULL. */
+void outbox_add(struct outbox *o, struct sv line);          /* And a line feed. */
+void outbox_add_note(struct outbox *o, struct sv line);     /* Unless there is much already. */
+void outbox_wait(struct outbox *o, const struct cancel *c); /* Until it is below OUTBOX_HIGH. */
+/* After all was written, or could not be, or OUTBOX_FLUSH_MS. Accepts NULL. */
+void outbox_free(struct outbox *o);
 
 #endif

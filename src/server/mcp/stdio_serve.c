@@ -51,7 +51,7 @@ static void on_line(void *arg, struct sv line, bool is_too_long) {
     struct stdio *s = arg;
     struct fed f = {s, line, is_too_long};
     loop_call(s->loop, feed, &f);
-    outbox_wait(s->outbox);
+    outbox_wait(s->outbox, s->end);
 }
 
 static int read_all(struct stdio *s, struct mcp_lines *lines, struct err *err) {
