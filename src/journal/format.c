@@ -178,7 +178,7 @@ void format_seal(const struct iovec *spans, unsigned n) {
 }
 
 void format_write(const struct journal_record *r, char *out) {
-    struct iovec all;
+    struct iovec all = {.iov_base = out};
     (void)format_lay(r, /* keeps= */ false, out, &all);
     format_seal(&all, 1);
 }
