@@ -194,8 +194,8 @@ void reply_cut(struct call *c);
 void reply_error(struct call *c, const struct err *err);
 bool reply_is_unsent(const struct call *c); /* The agent has nothing of an answer yet. */
 
-/* call_end.c: a record that does not change any more goes into the journal. 1: it counts already, and
- * `done` is not called. */
+/* call_end.c: a record that does not change any more goes into the journal. 1: it counts already,
+ * and `done` is not called. */
 int call_append(struct call *c, const struct journal_record *r, journal_done_fn done,
                 struct err *err) CHECK_RESULT;
 
