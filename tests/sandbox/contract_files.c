@@ -43,6 +43,7 @@ static void writing_replaces_and_empty_is_a_file(void **state) {
     assert_string_equal(contract_says(s, "stat -c %a twice.txt"), "755\n");
     assert_ok(sandbox_write_file(s, "empty.txt", SV(""), 0644, &err), &err);
     assert_int_equal(sandbox_exists(s, "empty.txt", &err), 1);
+    assert_int_equal(sandbox_exists(s, "empty.txt/below", &err), 0);
 }
 
 static void a_path_without_parents_makes_no_folder(void **state) {

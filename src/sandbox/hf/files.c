@@ -105,16 +105,27 @@ int hf_read_file(struct sandbox *b, const char *path, uint64_t offset, size_t le
     return r < 0 ? hf_explain(s, r, err) : 0;
 }
 
-/* Through a link: reading nothing of it tells. */
+/* What can't be read is a folder or a device, or stands below a file, where nothing is. */
+static int exists_unread(struct hf *s, const char *path, deadline_ms until, struct err *err) {
+    const char *const argv[] = {"/bin/sh", "-c", "test -e \"$0\"", path, NULL};
+    AUTO_BUF struct buf said = {0};
+    int code = 0;
+    int r = hf_server_exec(&s->server, argv, HF_SERVER_ATTEMPTS, until, NULL, &code, &said, err);
+    return r < 0 ? r : code == 0;
+}
+
+/* Through a link: reading nothing of it tells, as a rule. */
 int hf_exists(struct sandbox *b, const char *path, struct err *err) {
     struct hf *s = (struct hf *)b;
     AUTO_FREE char *full = hf_path(s, path);
     AUTO_BUF struct buf nothing = {0};
     struct hf_server_part part = {.path = full, .attempts = HF_SERVER_ATTEMPTS};
-    int r = full ? hf_server_read(&s->server, &part, deadline_in_s(CALL_S), NULL, &nothing, err)
+    deadline_ms until = deadline_in_s(CALL_S);
+    int r = full ? hf_server_read(&s->server, &part, until, NULL, &nothing, err)
                  : err_set(err, ERR_NOMEM, "out of memory");
     if (r == ERR_NOT_FOUND) {
         return 0;
     }
-    return r == 0 || r == ERR_INPUT ? 1 : hf_explain(s, r, err); /* A folder can't be read. */
+    r = r == ERR_INPUT ? exists_unread(s, full, until, err) : r < 0 ? r : 1;
+    return r < 0 ? hf_explain(s, r, err) : r;
 }
