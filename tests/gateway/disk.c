@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <sys/uio.h>
 
 enum { NEVER = -1 };
@@ -13,8 +14,8 @@ static int writes_left = NEVER; /* Until one fails. */
 static int syncs_left = NEVER;
 static int sync_hold = NEVER; /* Until one waits. */
 static bool writes_half;
-static int write_errno;
-static int sync_errno;
+static atomic_int write_errno;
+static atomic_int sync_errno;
 static sem_t begun, go;
 
 /* The linker's names. NOLINTBEGIN(bugprone-reserved-identifier) */
