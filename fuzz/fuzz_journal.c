@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "journal/crc32c.h"
 #include "journal/format.h"
+#include "journal/reader.h"
+#include "journal/sessions.h"
 
 static void put_right(struct buf *b, size_t at) {
     uint32_t n;
@@ -50,6 +52,36 @@ static void remove_dir(void) {
     BUG_IF(file_remove_tree(dir, NULL) < 0);
 }
 
+static bool is_named(const struct journal_record *r, const struct format_head *head) {
+    return crc32c(0, r->session.p, r->session.n) == head->session_crc;
+}
+
+/* An outline has every whole record, and perhaps some whose bodies are damaged; its names are
+ * right. */
+static void read_outline(const struct buf *b, unsigned whole) {
+    struct journal_reader *r = NULL;
+    struct journal_sessions sessions = {0};
+    struct journal_record record;
+    unsigned n = 0;
+    BUG_IF(journal_reader_open(dir, &r, NULL) < 0);
+    reader_outline(r);
+    while (journal_reader_next(r, &record, NULL) == 1) {
+        struct format_head head;
+        BUG_IF(!format_read_head(b->data + journal_reader_place(r).offset, &head));
+        BUG_IF(record.call > 0 && !is_named(&record, &head));
+        n += is_named(&record, &head);
+    }
+    BUG_IF(n < whole);
+    journal_reader_close(r);
+    if (journal_sessions_read(dir, &sessions, NULL) == 0) {
+        for (size_t i = 0; i < sessions.n; i++) {
+            const char *name = sessions.list[i].name;
+            BUG_IF(journal_sessions_find(&sessions, sv_from(name)) != &sessions.list[i]);
+        }
+        journal_sessions_deinit(&sessions);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     AUTO_BUF struct buf b = {0};
     struct err err = {0};
@@ -61,6 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     AUTO_FREE char *path = file_join(boot, "000001.log");
     bool between = size > 0 && (data[0] & 4);
     uint64_t seen = 0;
+    unsigned whole = 0;
     BUG_IF(size > 0 && (data[0] & 5) && format_add_segment_header("boot", &b) < 0);
     size_t start = b.len;
     if (between) {
@@ -78,9 +111,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         BUG_IF(!format_read_head(at, &head) || record.call != head.call);
         BUG_IF(crc32c(0, at + FORMAT_HEAD_BYTES, head.body_bytes) != head.body_crc);
         seen = 10 * seen + record.call;
+        whole += is_named(&record, &head);
         BUG_IF(record.n_parts > JOURNAL_PARTS_MAX || record.session.n > FORMAT_SESSION_MAX);
     }
     BUG_IF(between && (seen != 12 || (size > 1) != journal_reader_torn(r)));
     journal_reader_close(r);
+    read_outline(&b, whole);
     return 0;
 }

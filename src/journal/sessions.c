@@ -124,6 +124,9 @@ static int take_change(struct entry *e, struct sv text) {
 }
 
 static int take(struct work *w, const struct journal_record *r, const char *boot) {
+    if (r->session.n == 0 || memchr(r->session.p, 0, r->session.n)) {
+        return 0; /* Nobody opens one of such a name. */
+    }
     if (r->type == JOURNAL_SESSION_OPEN) {
         return take_opening(w, r, boot);
     }
