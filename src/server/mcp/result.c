@@ -79,12 +79,19 @@ int result_observation(const struct tool_result *r, double timed_out_s, struct b
     return add_all(out, parts, ARRAY_LEN(parts), err);
 }
 
-json_t *result_tools(const struct tool_box *b) {
+int result_tools(const struct tool_box *b, struct buf *out, struct err *err) {
     AUTO_JSON json_t *description = tool_description(b);
-    AUTO_JSON json_t *schema = tool_input_schema(b);
-    if (!description || !schema) {
-        return NULL;
+    AUTO_BUF struct buf quoted = {0};
+    struct sv schema = tool_schema_text(b);
+    if (!description || json_compact(description, &quoted) < 0) {
+        return err_set(err, ERR_NOMEM, "out of memory");
     }
-    return json_pack("{s:[{s:s, s:O, s:O, s:O}]}", "tools", "name", TOOL_NAME, "description",
-                     description, "inputSchema", schema, "input_schema", schema);
+    const struct sv parts[] = {SV("{\"tools\":[{\"name\":\"" TOOL_NAME "\",\"description\":"),
+                               buf_sv(&quoted),
+                               SV(",\"inputSchema\":"),
+                               schema,
+                               SV(",\"input_schema\":"),
+                               schema,
+                               SV("}]}")};
+    return add_all(out, parts, ARRAY_LEN(parts), err);
 }

@@ -23,8 +23,7 @@ int result_object(const struct tool_result *r, bool for_openenv, struct buf *out
 int result_observation(const struct tool_result *r, double timed_out_s, struct buf *out,
                        struct err *err) CHECK_RESULT;
 
-/* {"tools": [...]} with the one entry: name, description, inputSchema and input_schema. The caller
- * owns it; NULL: no memory. */
-json_t *result_tools(const struct tool_box *b);
+/* {"tools": [...]} with the one entry: name, description, inputSchema and input_schema. */
+int result_tools(const struct tool_box *b, struct buf *out, struct err *err) CHECK_RESULT;
 
 #endif

@@ -15,10 +15,16 @@ static bool enters(struct rpc_request *q, bool is_call, const json_t *params) {
 }
 
 void rpc_list_tools(struct rpc_request *q, const json_t *params) {
+    AUTO_BUF struct buf list = {0};
+    struct err err = {0};
     if (q->rpc->o.face == RPC_MCP && json_is_string(json_object_get(params, "cursor"))) {
         rpc_fail(q, RPC_INVALID_PARAMS, NULL, "Unknown 'cursor': the list has one page");
-    } else if (enters(q, /* is_call= */ false, params)) {
-        rpc_answer(q, result_tools(q->rpc->o.tools));
+    } else if (!enters(q, /* is_call= */ false, params)) {
+        return;
+    } else if (result_tools(q->rpc->o.tools, &list, &err) < 0) {
+        rpc_fail(q, RPC_INTERNAL, NULL, "%s", err.msg);
+    } else {
+        rpc_answer_raw(q, buf_sv(&list));
     }
 }
 

@@ -56,9 +56,8 @@ int step_put_reset(const struct environment *e, struct buf *out) {
 }
 
 static int put_tools(const struct tool_box *tools, struct buf *out) {
-    AUTO_JSON json_t *list = result_tools(tools);
     AUTO_BUF struct buf observation = {0};
-    int r = list ? json_compact(list, &observation) : ERR_NOMEM;
+    int r = result_tools(tools, &observation, NULL);
     return r < 0 ? r : put_payload(buf_sv(&observation), out);
 }
 

@@ -20,6 +20,9 @@ struct argument {
 };
 extern const struct argument argument_table[]; /* Ends with a NULL name. */
 
+/* The table as a JSON Schema. The caller owns it; NULL: no memory. */
+json_t *argument_schema(void);
+
 #define ARGUMENT_AGENT_S 600.0 /* The tool's default for agent_timeout_s, as the reference. */
 
 /* A call's arguments as a rollout takes them. Zero is empty; `options` points into the others. */

@@ -5,12 +5,15 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/thread.h"
+#include "server/tool/arguments.h"
 #include "server/tool/rules.h"
 
 #define TICK_MS 1000 /* As a rollout's own. */
 
 static int box_begin(struct tool_box *b, struct err *err) {
+    AUTO_JSON json_t *schema = argument_schema();
     int r = rules_check(b->o.allow, err);
     r = r < 0
             ? r
@@ -20,7 +23,11 @@ static int box_begin(struct tool_box *b, struct err *err) {
                                                                     .durable = b->rollout.durable},
                                   &b->records, err);
     r = r < 0 ? r : cancel_new(&b->hard, err);
-    return r < 0 ? r : cancel_new_under(b->hard, &b->soft, err);
+    r = r < 0 ? r : cancel_new_under(b->hard, &b->soft, err);
+    if (r == 0 && (!schema || json_compact(schema, &b->schema_text) < 0)) {
+        r = err_set(err, ERR_NOMEM, "out of memory");
+    }
+    return r;
 }
 
 int tool_box_new(const struct tool_options *o, struct tool_box **out, struct err *err) {
@@ -48,6 +55,7 @@ void tool_box_free(struct tool_box *b) {
         return;
     }
     BUG_IF(b->calls > 0);
+    buf_deinit(&b->schema_text);
     rollout_records_free(b->records);
     cancel_free(b->soft);
     cancel_free(b->hard);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/buf.h"
 #include "base/cancel.h"
 #include "rollout/records.h"
 #include "server/tool/answer.h"
@@ -19,6 +20,7 @@ struct tool_box {
     struct cancel *soft; /* Over all calls. */
     struct cancel *hard;
     unsigned concurrent_max;
+    struct buf schema_text; /* Every client asks for it, and it never changes. */
 
     pthread_mutex_t lock;            /* Over all below. */
     pthread_cond_t turn;             /* The line moved, or somebody in it was cancelled. */

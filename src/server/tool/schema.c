@@ -79,8 +79,7 @@ static json_t *property_of(const struct argument *a) {
     return TAKE(schema);
 }
 
-json_t *tool_input_schema(const struct tool_box *b) {
-    (void)b;
+json_t *argument_schema(void) {
     AUTO_JSON json_t *properties = json_object();
     for (const struct argument *a = argument_table; a->name; a++) {
         if (!properties || json_object_set_new(properties, a->name, property_of(a)) < 0) {
@@ -89,6 +88,15 @@ json_t *tool_input_schema(const struct tool_box *b) {
     }
     return json_pack("{s:s, s:O, s:b}", "type", "object", "properties", properties,
                      "additionalProperties", 0);
+}
+
+json_t *tool_input_schema(const struct tool_box *b) {
+    (void)b;
+    return argument_schema();
+}
+
+struct sv tool_schema_text(const struct tool_box *b) {
+    return buf_sv(&b->schema_text);
 }
 
 json_t *tool_description(const struct tool_box *b) {

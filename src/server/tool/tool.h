@@ -62,6 +62,8 @@ unsigned tool_box_calls(struct tool_box *b); /* That have not ended: on_done is 
 /* What the tool is, to tell a client. The caller owns them; NULL: no memory. */
 json_t *tool_description(const struct tool_box *b);  /* a string */
 json_t *tool_input_schema(const struct tool_box *b); /* an object */
+/* The same as JSON on one line, as long as the box lives. */
+struct sv tool_schema_text(const struct tool_box *b);
 
 /* Something happened, or a second went by (`tick`). Valid during the callback. */
 struct tool_progress {
