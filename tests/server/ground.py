@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import tempfile
 
+import jsonschema
+
 from programs import PATIENCE_S, Model, environment, until
 
 KEY = "sk-key-of-the-engine-5c1e"
@@ -26,6 +28,7 @@ open("said.txt", "w").write(answer["choices"][0]["message"]["content"])
 """)
 
 SCRIPT = {"api_key": KEY, "otherwise": {"reply": {"text": "Grüße, ☃ and \"quotes\"."}}}
+SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "docs/schema/result.schema.json"
 DO = {"instruction": "do it", "task_id": "t-1", "verify": ["grep -q Grüße said.txt", "false"]}
 WAIT = {"instruction": "wait", "task_id": "t-2"}
 
@@ -92,6 +95,7 @@ class Ground:
 def check_result(text):
     """What DO comes to."""
     result = json.loads(text)
+    jsonschema.validate(result, json.loads(SCHEMA.read_text()))
     assert result["status"] == "ok", result
     assert result["error"] is None
     assert result["task_id"] == "t-1"

@@ -17,6 +17,8 @@ SNAFFLE, MODEL = sys.argv[1:3]
 PACKAGES = pathlib.Path(sys.argv[3]).resolve()
 sys.path[:0] = [str(TESTS), str(TESTS / "server")]
 import tap  # noqa: E402
+
+tap.need("jsonschema")
 from ground import DO, WAIT, Ground, check_result  # noqa: E402
 
 INSPECTOR = PACKAGES / "node_modules/@modelcontextprotocol/inspector/cli/build/cli.js"

@@ -14,6 +14,8 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent
 SNAFFLE, MODEL, PACKAGES = sys.argv[1:4]
 sys.path[:0] = [PACKAGES, str(TESTS), str(TESTS / "server")]
 import tap  # noqa: E402
+
+tap.need("jsonschema")
 from ground import DO, WAIT, Ground, check_result  # noqa: E402
 
 tap.need("mcp")

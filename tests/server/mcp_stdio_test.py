@@ -14,6 +14,8 @@ import unittest
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS), str(TESTS / "server")]
 import tap  # noqa: E402
+
+tap.need("jsonschema")
 from ground import DO, KEY, PATIENCE_S, WAIT, Ground, check_result  # noqa: E402
 
 GROUND = Ground(*sys.argv[1:3])

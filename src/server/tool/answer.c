@@ -3,10 +3,12 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/json_loose.h"
 #include "base/mem.h"
 #include "journal/trace.h"
+#include "rollout/result_json.h"
 #include "server/tool/tool.h"
 
 #define ENVELOPE_BYTES 65536 /* Around the text: names, an id of the client's. */
@@ -183,12 +185,22 @@ int answer_make(json_t *result, const struct answer_options *o, struct answer *o
     return r < 0 || out->quoted.len <= most ? r : shrink(result, most, out, err);
 }
 
-json_t *answer_without_result(const char *task_id, const char *mode, const struct err *why) {
-    return json_pack("{s:s, s:s, s:n, s:n, s:f, s:s, s:[], s:[], s:[], s:{}, s:[], s:s, s:s, s:o, "
-                     "s:s, s:s, s:[], s:n}",
-                     "task_id", task_id, "sandbox_id", "", "reward", "agent_exit_code", "wall_s",
-                     0.0, "mode", mode, "setup_results", "verify_results", "proxy_turns", "files",
-                     "files_extra", "agent_log_tail", "", "proxy_log_tail", "", "error",
-                     json_text(sv_from(why->msg)), "status", "failed", "cause", "internal",
-                     "findings", "capture_level");
+json_t *answer_without_result(const struct answer_known *k, const struct err *why) {
+    AUTO_JSON json_t *reference =
+        json_pack("{s:s, s:s, s:n, s:n, s:f, s:s, s:[], s:[], s:[], s:{}, s:[], s:s, s:s, s:o}",
+                  "task_id", k->task_id, "sandbox_id", "", "reward", "agent_exit_code", "wall_s",
+                  clock_unix() - k->started, "mode", k->mode, "setup_results", "verify_results",
+                  "proxy_turns", "files", "files_extra", "agent_log_tail", "", "proxy_log_tail", "",
+                  "error", json_text(sv_from(why->msg)));
+    AUTO_JSON json_t *own = json_pack(
+        "{s:s, s:s, s:s, s:{}, s:n, s:{}, s:[], s:s, s:s, s:s, s:i, s:s, s:s, s:n, s:s, s:f, s:f, "
+        "s:i, s:i}",
+        "schema", RESULT_SCHEMA, "status", "failed", "cause", "internal", "phases", "capture_level",
+        "isolation", "findings", "run", k->run, "rollout", k->rollout, "group", k->rollout,
+        "attempt", 1, "backend", k->backend, "agent", k->agent, "agent_version", "model", k->model,
+        "started", k->started, "agent_ran_s", 0.0, "calls", 0, "completion_tokens", 0);
+    if (!reference || !own || json_object_update(reference, own) < 0) {
+        return NULL;
+    }
+    return TAKE(reference);
 }

@@ -29,8 +29,20 @@ int answer_make(json_t *result, const struct answer_options *o, struct answer *o
                 struct err *err) CHECK_RESULT;
 void answer_deinit(struct answer *a);
 
-/* A RolloutResult for a rollout that began and left none. The caller owns it; NULL: no memory. */
-json_t *answer_without_result(const char *task_id, const char *mode, const struct err *why);
+/* What is known of a rollout that began and left no result. */
+struct answer_known {
+    const char *task_id;
+    const char *mode;
+    const char *run;
+    const char *rollout;
+    const char *backend;
+    const char *agent;
+    const char *model;
+    double started; /* Seconds since 1970. */
+};
+
+/* A RolloutResult that says why. The caller owns it; NULL: no memory. */
+json_t *answer_without_result(const struct answer_known *k, const struct err *why);
 
 int answer_add_finding(json_t *result, const char *code, const char *detail,
                        struct err *err) CHECK_RESULT;

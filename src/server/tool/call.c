@@ -6,8 +6,10 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/rand.h"
 #include "base/thread.h"
 #include "rollout/result.h"
+#include "sandbox/sandbox.h"
 #include "server/tool/answer.h"
 #include "server/tool/arguments.h"
 #include "server/tool/box.h"
@@ -95,17 +97,42 @@ static int give_result(struct tool_call *c, const struct tool_request *q, json_t
     return 0;
 }
 
+/* It began, and its folder could not be written. */
+static json_t *without_result(const struct tool_call *c, const struct tool_request *q,
+                              const struct rollout_names *names, double started,
+                              const struct err *why) {
+    const struct rollout_options *o = &q->options;
+    const char *mode = o->mode == ROLLOUT_BLACK_BOX ? "black_box" : "transparent_proxy";
+    log_warning("%s: %s", names->rollout, why->msg);
+    return answer_without_result(&(struct answer_known){.task_id = q->task.id,
+                                                        .mode = mode,
+                                                        .run = c->box->records->run,
+                                                        .rollout = names->rollout,
+                                                        .backend = o->using     ? o->using->name
+                                                                   : o->backend ? o->backend
+                                                                                : "local",
+                                                        .agent = o->running ? o->running->name
+                                                                 : o->agent ? o->agent
+                                                                            : "opencode",
+                                                        .model = q->endpoint.model,
+                                                        .started = started},
+                                 why);
+}
+
 static int roll(struct tool_call *c, struct tool_request *q, struct rollout_factory *f,
                 struct err *err) {
     struct rollout_result result = {0};
     struct rollout_control control = {
         .cancel = c->cancel, .hard = c->box->hard, .progress = on_event, .progress_arg = c};
-    int r = rollout_run(f, &q->task, NULL, &control, &result, err);
+    char rollout[STORE_NAME_MAX + 1];
+    struct rollout_names names = {.rollout = rollout};
+    double started = clock_unix();
+    unsigned index = 0;
+    rand_bytes(&index, sizeof index);
+    store_name_from(q->task.id, index, rollout);
+    int r = rollout_run(f, &q->task, &names, &control, &result, err);
     if (r < 0 && c->began) {
-        log_warning("%s: %s", q->task.id, err->msg);
-        result.json = answer_without_result(
-            q->task.id, q->options.mode == ROLLOUT_BLACK_BOX ? "black_box" : "transparent_proxy",
-            err);
+        result.json = without_result(c, q, &names, started, err);
         r = result.json ? 0 : err_set(err, ERR_NOMEM, "out of memory");
     }
     r = r < 0 ? r : give_result(c, q, result.json, result.dir, err);

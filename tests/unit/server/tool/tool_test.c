@@ -231,6 +231,8 @@ static void a_result_that_cannot_be_written_is_a_result_all_the_same(void **stat
     AUTO_JSON json_t *result = result_of(&c);
     assert_string_equal(text_in(result, "status"), "failed");
     assert_string_equal(text_in(result, "task_id"), "t1");
+    assert_string_equal(text_in(result, "run"), "run");
+    assert_string_equal(text_in(result, "agent"), "test");
     assert_int_equal(strlen(text_in(result, "error")) > 1, 1);
     caller_deinit(&c);
 }
