@@ -92,6 +92,19 @@ static void a_create_whose_answer_is_lost_leaves_no_sandbox(void **state) {
     assert_none_alive();
 }
 
+static void a_lost_answer_leaves_none_though_the_hub_refuses_for_a_while(void **state) {
+    (void)state;
+    struct sandbox *s = NULL;
+    struct err err = {0};
+    hub_set_faults(
+        "[{\"method\":\"POST\",\"path\":\"/api/jobs/alice\",\"drop_answer\":true},"
+        "{\"method\":\"GET\",\"face\":\"api\",\"path\":\"/api/jobs/\",\"times\":2,\"status\":429,"
+        "\"headers\":{\"Retry-After\":\"1\"},\"body\":{\"error\":\"slow down\"}},"
+        "{\"method\":\"POST\",\"path\":\"/cancel\",\"times\":3,\"status\":500}]");
+    assert_err(create(&s, PATIENCE_S, &err), ERR_CLOSED, &err, "");
+    assert_none_alive();
+}
+
 static void a_job_that_dies_at_its_start_is_told_with_its_log(void **state) {
     (void)state;
     struct sandbox *s = NULL;
@@ -254,6 +267,7 @@ static const struct CMUnitTest cases[] = {
     CASE(refusals_of_the_hub_say_what_to_do),
     CASE(a_rate_limit_is_waited_out_when_there_is_time),
     CASE(a_create_whose_answer_is_lost_leaves_no_sandbox),
+    CASE(a_lost_answer_leaves_none_though_the_hub_refuses_for_a_while),
     CASE(a_job_that_dies_at_its_start_is_told_with_its_log),
     CASE(a_job_that_never_starts_is_cancelled),
     CASE(a_job_without_an_address_is_found_by_its_id),

@@ -13,7 +13,8 @@
 #include "sandbox/hf/rate.h"
 
 #define CALL_S 30.0        /* The Hub answers in a second; the official client waits for ever. */
-#define CANCEL_ATTEMPTS 3  /* A job that is left costs money by the hour. */
+#define TIDY_ATTEMPTS 5    /* A job that is left costs money by the hour. */
+#define TIDY_PAUSE_MS 100  /* Before the second; twice as long before each further one. */
 #define CANCEL_S 10.0      /* Each. */
 #define LIST_AGE_MS 2000   /* As often as the official client asks for one job. */
 #define LIST_PAGES_MAX 100 /* Of 100 jobs or so: more than any account may run. */
@@ -251,11 +252,18 @@ static char *job_url(const struct hf_hub *h, const char *id, const char *call) {
     return mem_printf("%s/api/jobs/%s/%s%s", h->account.endpoint, h->namespace, id, call);
 }
 
+static void pause_before(int attempt) {
+    if (attempt > 0) {
+        clock_sleep_ms(TIDY_PAUSE_MS << (attempt - 1));
+    }
+}
+
 int hf_hub_cancel(struct hf_hub *h, const char *id, struct err *err) {
     AUTO_FREE char *url = job_url(h, id, "/cancel");
     int r = url ? ERR_UPSTREAM : err_set(err, ERR_NOMEM, "out of memory");
-    for (int i = 0; url && r < 0 && i < CANCEL_ATTEMPTS; i++) {
+    for (int i = 0; url && r < 0 && i < TIDY_ATTEMPTS; i++) {
         struct http_answer answer = {0};
+        pause_before(i);
         r = call(h, "cancel a job",
                  &(struct http_call){.method = "POST", .url = url, .body = SV("")}, NULL,
                  deadline_in_s(CANCEL_S), &answer, err);
@@ -274,7 +282,12 @@ static void cancel_by_nonce(struct hf_hub *h, const json_t *spec) {
     AUTO_JSON json_t *wanted = json_pack("{s:s}", HF_LABEL_NONCE, nonce ? nonce : "");
     AUTO_JSON json_t *found = NULL;
     struct err err = {0};
-    if (!nonce || hf_hub_list(h, wanted, deadline_in_s(CALL_S), NULL, &found, &err) < 0) {
+    int r = ERR_UPSTREAM;
+    for (int i = 0; nonce && r < 0 && i < TIDY_ATTEMPTS; i++) {
+        pause_before(i);
+        r = hf_hub_list(h, wanted, deadline_in_s(CALL_S), NULL, &found, &err);
+    }
+    if (r < 0) {
         log_warning("a sandbox may be left on the Hub, labelled %s=%s: %s (snaffle gc --backend hf "
                     "removes it)",
                     HF_LABEL_NONCE, nonce ? nonce : "", err.msg);

@@ -31,7 +31,7 @@ const char *hf_hub_namespace(const struct hf_hub *h);
 int hf_hub_create(struct hf_hub *h, const json_t *spec, deadline_ms until,
                   const struct cancel *cancel, json_t **out, struct err *err) CHECK_RESULT;
 
-/* A job that is over or unknown counts as cancelled. Tries three times. */
+/* A job that is over or unknown counts as cancelled. */
 int hf_hub_cancel(struct hf_hub *h, const char *id, struct err *err) CHECK_RESULT;
 
 /* Gives the job's object, owned by the caller. ERR_NOT_FOUND. */
