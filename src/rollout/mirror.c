@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -17,7 +18,10 @@
 
 #define CHUNK (4u << 20)            /* A read inside: a few round trips for a whole journal. */
 #define SEGMENT_LOOK (128ull << 20) /* From here on a next segment may have begun. */
-#define BOOT "/inside"              /* The writer's folder here. */
+#define END_ATTEMPTS                                                                               \
+    5 /* Nobody asks again after this: six seconds of a bad network are waited out. */
+#define END_PAUSE_MS 400 /* Doubled with each. */
+#define BOOT "/inside"   /* The writer's folder here. */
 
 struct mirror {
     struct sandbox *sandbox;
@@ -217,8 +221,23 @@ int mirror_step(struct mirror *m, struct err *err) {
     return r < 0 ? r : take_records(m, err);
 }
 
-int mirror_end(struct mirror *m, struct err *err) {
+/* The network's and the provider's own; what is copied already is not asked for again. */
+static bool may_pass(int code) {
+    return code == ERR_CONNECT || code == ERR_CLOSED || code == ERR_UPSTREAM || code == ERR_TIMEOUT;
+}
+
+static int copy_the_rest(struct mirror *m, struct err *err) {
+    int64_t pause_ms = END_PAUSE_MS;
     int r = copy(m, /* to_the_end= */ true, err);
+    for (int n = 1; n < END_ATTEMPTS && may_pass(r); n++, pause_ms *= 2) {
+        clock_sleep_ms(pause_ms);
+        r = copy(m, /* to_the_end= */ true, err);
+    }
+    return r;
+}
+
+int mirror_end(struct mirror *m, struct err *err) {
+    int r = copy_the_rest(m, err);
     close(TAKE_FD(m->lock)); /* What is cut short now stays so. */
     int taken = take_records(m, r < 0 ? NULL : err);
     r = r < 0 ? r : taken;

@@ -7,6 +7,7 @@ hf_test.py SNAFFLE SCRIPTED_MODEL FAKE_HUB SBX_DOUBLE
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import subprocess
@@ -109,6 +110,53 @@ def a_batch_on_the_hub_is_many_at_once_and_leaves_none():
         equal(list((hub.folder / "runs").rglob(".inside")), [], "copies of journals")
 
 
+def api(**what):
+    return {"face": "api", "method": "POST", "path": "/api/jobs/", **what}
+
+
+def proxy(path, **what):
+    return {"face": "proxy", "path": path, **what}
+
+
+FAULTS = [
+    api(status=429, headers={"Retry-After": "1"}, body={"error": "slow down"}),
+    api(status=502, body="<html>bad gateway</html>"), api(drop_answer=True), api(job="die"),
+    api(job="never_start"), proxy("/v1/exec", drop=True), proxy("/v1/exec", drop_answer=True),
+    proxy("/files/write", status=502, body="<html>"), proxy("/files/read", cut_after=10),
+    proxy("/files/read", drop=True), proxy("/exit", job="vanish"),
+    proxy("gateway-journal", status=502, body="<html>")]
+FROM_OUTSIDE = {None, "sandbox_create", "sandbox_lost", "quota", "agent_install", "capture_fault"}
+
+
+def a_batch_under_one_fault_of_each_kind_leaves_no_sandbox_and_a_cause_for_each():
+    seed = random.randrange(1 << 30)
+    print(f"# seed {seed}")
+    chance = random.Random(seed)
+    rules = [{**f, "skip": chance.randrange(8 if f["face"] == "api" else 60)} for f in FAULTS]
+    chance.shuffle(rules)
+    with Model(plain_script()) as model, Hub(model) as hub:
+        body = json.dumps(rules).encode()
+        with urllib.request.urlopen(urllib.request.Request(f"{hub.url}/_faults", body)) as answer:
+            answer.read()
+        ran = hub.call("batch", "t.json", "-n", "12", "--concurrency", "6", "--run", "b", "--json",
+                       "--quiet", "--create-s", "15", *hub.arguments(model))
+        results = [json.loads(p.read_text()) for p in
+                   (hub.folder / "runs/b").glob("*/result.json")]
+        equal(len(results), 12, "results")
+        told = [(r["status"], r["cause"], r["error"]) for r in results]
+        for result in results:
+            if result["cause"] not in FROM_OUTSIDE:
+                raise AssertionError(f"{told}")
+            if result["status"] == "ok":
+                equal((result["reward"], result["calls"]), (1.0, 1), f"{told}")
+        equal(hub.state()["alive"], 0, "jobs alive")
+        text = ran.out + ran.err + "".join(
+            p.read_text(errors="replace") for p in (hub.folder / "runs").rglob("*") if p.is_file())
+        for secret in (KEY, TOKEN):
+            if secret in text:
+                raise AssertionError(f"{secret} is in what was written")
+
+
 def a_wrong_token_is_told_in_one_line():
     with Model(plain_script()) as model, Hub(model) as hub:
         hub.env["HF_TOKEN"] = "hf_wrong"
@@ -174,6 +222,7 @@ def a_run_killed_in_any_phase_leaves_what_gc_removes_and_can_be_shown():
 CASES = [(f.__name__, f) for f in (
     a_task_is_run_on_the_hub_by_one_more_flag,
     a_batch_on_the_hub_is_many_at_once_and_leaves_none,
+    a_batch_under_one_fault_of_each_kind_leaves_no_sandbox_and_a_cause_for_each,
     a_wrong_token_is_told_in_one_line,
     a_run_killed_in_any_phase_leaves_what_gc_removes_and_can_be_shown)]
 

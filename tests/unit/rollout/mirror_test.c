@@ -19,6 +19,7 @@ struct folder {
     char root[64];
     size_t limit; /* Of each file. */
     int reads;
+    int failures; /* Of the next reads, by the network. */
 };
 
 struct bench {
@@ -35,6 +36,10 @@ static int read_part(struct sandbox *s, const char *path, uint64_t offset, size_
     struct folder *f = (struct folder *)s;
     AUTO_BUF struct buf all = {0};
     f->reads++;
+    if (f->failures > 0) {
+        f->failures--;
+        return err_set(err, ERR_UPSTREAM, "HTTP 502");
+    }
     if (!file_exists(path)) {
         return err_set(err, ERR_NOT_FOUND, "no '%s'", path);
     }
@@ -297,6 +302,18 @@ static void a_look_without_news_is_one_read(void **state) {
     assert_int_equal(b->inside.reads, before + 1);
 }
 
+static void the_rest_is_asked_for_again_after_what_may_pass(void **state) {
+    struct bench *b = *state;
+    struct err err = {0};
+    enum journal_type last = 0;
+    write_inside(b, N_RECORDS, 0);
+    begin(b);
+    b->inside.failures = 2;
+    assert_ok(mirror_end(b->mirror, &err), &err);
+    mirror_free(TAKE(b->mirror));
+    assert_int_equal(count_taken(b, &last), N_RECORDS);
+}
+
 static void what_came_before_the_sandbox_was_lost_stays_and_has_an_end(void **state) {
     struct bench *b = *state;
     struct err err = {0};
@@ -322,6 +339,7 @@ static const struct CMUnitTest tests[] = {
     CASE(a_changed_byte_is_an_error_and_hides_nothing_behind_it),
     CASE(every_segment_comes_over),
     CASE(a_look_without_news_is_one_read),
+    CASE(the_rest_is_asked_for_again_after_what_may_pass),
     CASE(what_came_before_the_sandbox_was_lost_stays_and_has_an_end),
 };
 
