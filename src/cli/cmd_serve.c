@@ -14,8 +14,9 @@
 #define SERVE_DRAIN_S 15
 #define SERVE_KEY_VARIABLE "SNAFFLE_SERVE_KEY"
 #define SESSIONS_VARIABLE "MAX_CONCURRENT_ENVS"
-#define SESSIONS_LIMIT 100000u /* Each may have a connection, of which a process has some 20,000.  \
-                                */
+#define SESSIONS_LIMIT                                                                             \
+    100000u /* Each may have a connection, of which a process has some 20,000.                     \
+             */
 
 static const char *const modes[] = {"simulation", "production", NULL};
 

@@ -130,8 +130,8 @@ int store_find(struct store *s, const char *name, struct store_row *out,
 /* Reads every folder again and replaces the index; *rows (may be NULL): how many there are. */
 int store_index_rebuild(struct store *s, size_t *rows, struct err *err) CHECK_RESULT;
 
-/* Sweeps the journals of a run, or of all (NULL), as journal/sweep.h says. `dir` NULL: "./runs"; one
- * that is not there is success. No store has to be open. */
+/* Sweeps the journals of a run, or of all (NULL), as journal/sweep.h says. `dir` NULL: "./runs";
+ * one that is not there is success. No store has to be open. */
 int store_sweep_journals(const char *dir, const char *run, bool dry, struct journal_swept *out,
                          struct err *err) CHECK_RESULT;
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/rollout/ground.h"
@@ -97,7 +98,8 @@ static void a_home_is_carried_as_it_was_and_nothing_beside_it(void **state) {
                " 'test -z \\\"$(find /usr/bin -uid 1000)\\\"']}",
                NULL, &r);
     assert_reward(&r, 1);
-    assert_non_null(json_object_get(json_object_get(r.json, "files"), "/root/workdir/plain"));
+    AUTO_FREE char *plain = file_join(g->config.agent.sandbox_home, "workdir/plain");
+    assert_non_null(json_object_get(json_object_get(r.json, "files"), plain));
     assert_int_equal(hub_alive(), 0);
     rollout_result_deinit(&r);
 }
