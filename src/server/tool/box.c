@@ -67,6 +67,7 @@ void tool_box_free(struct tool_box *b) {
 void tool_box_refuse(struct tool_box *b) {
     pthread_mutex_lock(&b->lock);
     b->refuses = true;
+    pthread_cond_broadcast(&b->turn);
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -104,7 +105,7 @@ void box_leave(struct tool_box *b) {
     pthread_mutex_unlock(&b->lock);
 }
 
-/* The next four with the lock held. */
+/* The next five with the lock held. */
 static void line_up(struct tool_call *c) {
     struct tool_call **at = &c->box->first_waiting;
     while (*at) {
@@ -132,6 +133,10 @@ static unsigned before(const struct tool_call *c) {
     return n;
 }
 
+static bool has_to_wait(const struct tool_call *c) {
+    return c->box->first_waiting != c || c->box->running >= c->box->concurrent_max;
+}
+
 static void tell_place(struct tool_call *c, unsigned place, bool tick, int64_t since_ms) {
     char text[80];
     snprintf(text, sizeof text, "waiting: all places are taken, %u before this one", place);
@@ -148,8 +153,7 @@ int box_take_turn(struct tool_call *c, struct err *err) {
     deadline_ms tick = deadline_in_ms(TICK_MS);
     pthread_mutex_lock(&b->lock);
     line_up(c);
-    while (!cancel_thrown(c->cancel) &&
-           (b->first_waiting != c || b->running >= b->concurrent_max)) {
+    while (!cancel_thrown(c->cancel) && !b->refuses && has_to_wait(c)) {
         unsigned place = before(c);
         if (place != told || deadline_passed(tick)) {
             tell_place(c, place, place == told, since);
@@ -158,9 +162,11 @@ int box_take_turn(struct tool_call *c, struct err *err) {
         }
         thread_wait(&b->turn, &b->lock, tick);
     }
-    step_out(c);
-    int r = cancel_thrown(c->cancel) ? err_set(err, ERR_CANCELLED, "cancelled before it began") : 0;
+    int r = cancel_thrown(c->cancel) ? err_set(err, ERR_CANCELLED, "cancelled before it began")
+            : has_to_wait(c)         ? err_set(err, ERR_STATE, "the server is ending")
+                                     : 0;
     b->running += r == 0;
+    step_out(c);
     pthread_mutex_unlock(&b->lock);
     return r;
 }

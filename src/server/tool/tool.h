@@ -53,8 +53,8 @@ int tool_box_new(const struct tool_options *o, struct tool_box **out, struct err
 /* Every call has ended. Accepts NULL. */
 void tool_box_free(struct tool_box *b);
 
-/* For the end of a server, any thread: calls that come later fail; those that wait or run are
- * cancelled, and collected or (with `hard`) only torn down. */
+/* For the end of a server, any thread: calls that wait or come later fail; with the second, those
+ * that run are cancelled, and collected or (with `hard`) only torn down. */
 void tool_box_refuse(struct tool_box *b);
 void tool_box_cancel(struct tool_box *b, bool hard);
 unsigned tool_box_calls(struct tool_box *b); /* That have not ended: on_done is still to come. */

@@ -297,12 +297,19 @@ static void when_too_many_wait_a_call_is_told_that_it_is_busy(void **state) {
 static void a_server_that_ends_refuses_and_cancels(void **state) {
     struct bench *b = *state;
     struct caller c;
+    struct caller waiting;
     struct caller late;
+    b->options.concurrent_max = 1;
     bench_open(b);
     fake.agent_goes_on = true;
     caller_start(&c, b, simple);
     caller_wait_event(&c, "agent: agent running");
+    caller_start(&waiting, b, simple);
+    caller_wait_event(&waiting, "waiting:");
     tool_box_refuse(b->box);
+    caller_wait(&waiting);
+    assert_int_equal(waiting.outcome, TOOL_FAILED);
+    assert_string_equal(buf_cstr(&waiting.text), "the server is ending");
     caller_start(&late, b, simple);
     caller_wait(&late);
     assert_int_equal(late.outcome, TOOL_FAILED);
@@ -311,7 +318,9 @@ static void a_server_that_ends_refuses_and_cancels(void **state) {
     caller_wait(&c);
     assert_int_equal(c.outcome, TOOL_DONE);
     assert_int_equal(fake.alive, 0);
+    assert_int_equal(fake.created, 1);
     caller_deinit(&c);
+    caller_deinit(&waiting);
     caller_deinit(&late);
 }
 
