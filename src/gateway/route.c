@@ -2,8 +2,6 @@
 /* Which request is for whom: the token in the path or the bearer key, then the path itself. */
 #include "gateway/call.h"
 
-#define BEARER "Bearer "
-
 static void reply_not_found(struct worker *w, struct exchange *x) {
     struct err e = {0};
     w->stats.refused++;
@@ -34,16 +32,10 @@ static void reply_not_allowed(struct worker *w, struct exchange *x) {
                       "\"invalid_request_error\",\"code\":null}}"));
 }
 
-/* The bearer key, or what clients of other dialects send in its place. */
 static struct sv shown_token(const struct exchange *x) {
     const struct http1_head *head = exchange_head(x);
-    struct sv value = http1_get(head, SV("Authorization"));
-    struct sv word = SV(BEARER);
-    if (value.n >= word.n && sv_eq_nocase((struct sv){value.p, word.n}, word)) {
-        return sv_trim(sv_cut(value, word.n));
-    }
-    value = http1_get(head, SV("X-Api-Key"));
-    return value.n > 0 ? value : http1_get(head, SV("X-Goog-Api-Key"));
+    struct sv key = http1_shown_key(head);
+    return key.n > 0 ? key : http1_get(head, SV("X-Goog-Api-Key"));
 }
 
 /* "/s/<token>/v1/models" gives the token, and leaves "/v1/models". */

@@ -96,6 +96,9 @@ struct sv http1_line(const struct http1_head *head, size_t i); /* Raw, with CR L
 int http1_find(const struct http1_head *head, struct sv name, size_t from);
 /* The first field's value; {NULL, 0} when there is none. */
 struct sv http1_get(const struct http1_head *head, struct sv name);
+/* The key that a request shows: the bearer key, or what some clients send in its place (X-Api-Key).
+ * Empty: none. */
+struct sv http1_shown_key(const struct http1_head *head);
 /* Some field of that name lists `word` as one of its comma-separated elements. */
 bool http1_lists(const struct http1_head *head, struct sv name, struct sv word);
 

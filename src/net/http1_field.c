@@ -35,6 +35,15 @@ struct sv http1_get(const struct http1_head *head, struct sv name) {
     return http1_value(head, (size_t)i);
 }
 
+struct sv http1_shown_key(const struct http1_head *head) {
+    struct sv value = http1_get(head, SV("Authorization"));
+    struct sv word = SV("Bearer ");
+    if (value.n > word.n && sv_eq_nocase((struct sv){value.p, word.n}, word)) {
+        return sv_trim(sv_cut(value, word.n));
+    }
+    return http1_get(head, SV("X-Api-Key"));
+}
+
 bool http1_lists(const struct http1_head *head, struct sv name, struct sv word) {
     for (int i = http1_find(head, name, 0); i >= 0; i = http1_find(head, name, (size_t)i + 1)) {
         struct sv list = http1_value(head, (size_t)i);

@@ -50,15 +50,6 @@ static bool is_good_origin(const struct access *a, const struct exchange *x) {
            sv_eq_nocase(host, http1_get(head, SV("Host")));
 }
 
-static struct sv shown_key(const struct exchange *x) {
-    struct sv value = http1_get(exchange_head(x), SV("Authorization"));
-    struct sv word = SV("Bearer ");
-    if (value.n > word.n && sv_eq_nocase((struct sv){value.p, word.n}, word)) {
-        return sv_trim(sv_cut(value, word.n));
-    }
-    return http1_get(exchange_head(x), SV("X-Api-Key"));
-}
-
 /* Takes "/k/<key>" off *path; false: it has none. */
 static bool cut_prefix(struct sv *path, struct sv *key) {
     if (!sv_starts_with(*path, KEY_PREFIX)) {
@@ -79,7 +70,7 @@ enum access_verdict access_judge(const struct access *a, const struct exchange *
     if (!is_good_origin(a, x)) {
         return ACCESS_BAD_ORIGIN;
     }
-    struct sv shown = has_prefix ? prefix : shown_key(x);
+    struct sv shown = has_prefix ? prefix : http1_shown_key(exchange_head(x));
     /* Whoever watches a container asks that, and learns no more than that it lives. */
     bool needs_none = !a->key || (!has_prefix && sv_eq(*path, SV("/health")));
     return needs_none || sv_eq_constant_time(sv_from(a->key), shown) ? ACCESS_GRANTED

@@ -43,17 +43,8 @@ static void reply_error(struct reply *out, const struct err *err) {
 
 /* --- who asks --- */
 
-static struct sv shown_key(const struct exchange *x) {
-    struct sv value = http1_get(exchange_head(x), SV("Authorization"));
-    struct sv word = SV("Bearer ");
-    if (value.n > word.n && sv_eq_nocase((struct sv){value.p, word.n}, word)) {
-        return sv_trim(sv_cut(value, word.n));
-    }
-    return http1_get(exchange_head(x), SV("X-Api-Key"));
-}
-
 static bool is_allowed(const struct capture *c, const struct exchange *x) {
-    return !c->o->key || sv_eq_constant_time(sv_from(c->o->key), shown_key(x));
+    return !c->o->key || sv_eq_constant_time(sv_from(c->o->key), http1_shown_key(exchange_head(x)));
 }
 
 static bool is_under(struct sv path, struct sv top) {

@@ -36,15 +36,15 @@ static void *append_many(void *arg) {
     return NULL;
 }
 
-static void all_that_four_threads_append_is_read_once(void **state) {
-    (void)state;
+/* Each thread appends to the one journal, which is closed after. */
+static void append_from_threads(void *(*append)(void *)) {
     struct err err = {0};
     struct journal *j =
         open_journal(&(struct journal_options){.dir = root, .segment_bytes = 50000});
     pthread_t threads[THREADS];
     atomic_store(&counted, 0);
     for (unsigned i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, append_many, j), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, append, j), 0);
     }
     for (unsigned i = 0; i < THREADS; i++) {
         void *failed = NULL;
@@ -54,6 +54,11 @@ static void all_that_four_threads_append_is_read_once(void **state) {
     assert_ok(journal_flush(j, &err), &err);
     assert_int_equal(atomic_load(&counted), THREADS * APPENDS);
     journal_close(j);
+}
+
+static void all_that_four_threads_append_is_read_once(void **state) {
+    (void)state;
+    append_from_threads(append_many);
     unsigned char seen[THREADS * APPENDS + 1] = {0};
     unsigned last[THREADS] = {0};
     struct journal_reader *r = open_reader();
@@ -158,22 +163,7 @@ static void *append_at_once(void *arg) {
 
 static void threads_that_write_at_once_take_turns(void **state) {
     (void)state;
-    struct err err = {0};
-    struct journal *j =
-        open_journal(&(struct journal_options){.dir = root, .segment_bytes = 50000});
-    pthread_t threads[THREADS];
-    atomic_store(&counted, 0);
-    for (unsigned i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, append_at_once, j), 0);
-    }
-    for (unsigned i = 0; i < THREADS; i++) {
-        void *failed = NULL;
-        pthread_join(threads[i], &failed);
-        assert_null(failed);
-    }
-    assert_ok(journal_flush(j, &err), &err);
-    assert_int_equal(atomic_load(&counted), THREADS * APPENDS);
-    journal_close(j);
+    append_from_threads(append_at_once);
     struct journal_reader *reader = open_reader();
     assert_int_equal(count_records(reader), THREADS * APPENDS);
     journal_reader_close(reader);
