@@ -37,14 +37,14 @@ static void *append_many(void *arg) {
 }
 
 /* Each thread appends to the one journal, which is closed after. */
-static void append_from_threads(void *(*append)(void *)) {
+static void append_from_threads(void *(*start)(void *)) {
     struct err err = {0};
     struct journal *j =
         open_journal(&(struct journal_options){.dir = root, .segment_bytes = 50000});
     pthread_t threads[THREADS];
     atomic_store(&counted, 0);
     for (unsigned i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, append, j), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, start, j), 0);
     }
     for (unsigned i = 0; i < THREADS; i++) {
         void *failed = NULL;
@@ -59,6 +59,7 @@ static void append_from_threads(void *(*append)(void *)) {
 static void all_that_four_threads_append_is_read_once(void **state) {
     (void)state;
     append_from_threads(append_many);
+    struct err err = {0};
     unsigned char seen[THREADS * APPENDS + 1] = {0};
     unsigned last[THREADS] = {0};
     struct journal_reader *r = open_reader();
