@@ -123,28 +123,35 @@ static int upload_all(struct sandbox *s, struct sv content, double *times, size_
     return r;
 }
 
-static int upload(size_t n, const char *path) {
+#define UPLOADS_MAX 64u /* More tell nothing more. */
+
+static int upload_content(size_t n, struct sv content) {
     struct err err = {0};
-    struct stat st;
     struct sandbox *s = NULL;
-    AUTO_FREE double *times = calloc(n, sizeof *times);
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    void *bytes = fd >= 0 && fstat(fd, &st) == 0
-                      ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
-                      : MAP_FAILED;
-    if (!times || bytes == MAP_FAILED) {
-        fprintf(stderr, "hf_bench: cannot read '%s'\n", path);
-        return 1;
-    }
-    struct sv content = {bytes, (size_t)st.st_size};
+    double times[UPLOADS_MAX];
+    n = n < UPLOADS_MAX ? n : UPLOADS_MAX;
     int r = create(&s, &err);
     r = end(s, r < 0 ? r : upload_all(s, content, times, n, &err), &err);
-    munmap(bytes, content.n);
     if (r < 0) {
         return fail(&err);
     }
     printf("{\"upload_ms\": %.1f}\n", percentile(times, n, 0.5));
     return 0;
+}
+
+static int upload(size_t n, const char *path) {
+    struct stat st;
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *bytes = fd >= 0 && fstat(fd, &st) == 0
+                      ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
+                      : MAP_FAILED;
+    if (bytes == MAP_FAILED) {
+        fprintf(stderr, "hf_bench: cannot read '%s'\n", path);
+        return 1;
+    }
+    int r = upload_content(n, (struct sv){bytes, (size_t)st.st_size});
+    munmap(bytes, (size_t)st.st_size);
+    return r;
 }
 
 /* --- many --- */

@@ -15,7 +15,7 @@
 #define HF_IMAGE_DEFAULT "python:3.12"
 #define HF_FLAVOR_DEFAULT "cpu-basic"
 #define HF_START_S_DEFAULT 120.0 /* As the official client: pulling an image takes a minute. */
-#define HF_AGENT_UID 1000        /* The first person's on most systems: tools take it for one. */
+#define HF_AGENT_UID 1000u       /* The first person's on most systems: tools take it for one. */
 
 #define HF_POLL_FIRST_MS 20
 #define HF_POLL_MAX_MS 1000
