@@ -69,7 +69,7 @@ static int status_of(pid_t pid) {
 
 static void its_status_is_the_programs(void **state) {
     (void)state;
-    int said;
+    int said = -1;
     int status = status_of(start_guarded(false, "echo up; exit 7", &said));
     read_word(said);
     await_end(said);
@@ -82,7 +82,7 @@ static void its_status_is_the_programs(void **state) {
 
 static void told_to_end_it_takes_the_program_along(void **state) {
     (void)state;
-    int said;
+    int said = -1;
     pid_t pid = start_guarded(false, "trap '' TERM; echo up; while :; do sleep 0.05; done", &said);
     read_word(said);
     kill(pid, SIGTERM);
@@ -92,7 +92,7 @@ static void told_to_end_it_takes_the_program_along(void **state) {
 
 static void it_ends_with_the_process_that_started_it(void **state) {
     (void)state;
-    int said;
+    int said = -1;
     pid_t owner = start_guarded(true, "trap '' TERM; echo up; while :; do sleep 0.05; done", &said);
     read_word(said);
     kill(owner, SIGKILL);
