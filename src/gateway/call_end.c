@@ -376,7 +376,7 @@ void call_advance(struct call *c) {
         conclude(c);
     } else if (c->is_ending && !c->awaits_end) {
         c->awaits_end = true;
-        if (exchange_after(c->x, CALL_DONE_GRACE_MS, on_grace_over, c) < 0) {
+        if (!c->x || exchange_after(c->x, CALL_DONE_GRACE_MS, on_grace_over, c) < 0) {
             on_grace_over(c->x, c);
         }
     }

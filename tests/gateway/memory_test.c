@@ -15,6 +15,7 @@
 #define UNARY "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}"
 #define STREAM                                                                                     \
     "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}"
+#define LATE_MS 3          /* The end of a body comes behind what it holds. */
 #define LARGE_BYTES 300000 /* Buffers grow, and not all goes out with the first write. */
 #define TEXT                                                                                       \
     "data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a long word\"},"       \
@@ -45,6 +46,11 @@ static void answer(struct engine_request *r, void *closes) {
             engine_chunk(r, SV(TEXT TEXT TEXT TEXT TEXT TEXT TEXT TEXT TEXT TEXT));
         }
         engine_chunk(r, SV(EVENTS));
+        engine_puts(r, "0\r\n\r\n");
+    } else if (sv_find(r->body, SV("\"late\":1")) != (size_t)-1) {
+        engine_sse_head(r);
+        engine_chunk(r, SV(EVENTS));
+        clock_sleep_ms(LATE_MS);
         engine_puts(r, "0\r\n\r\n");
     } else if (sv_find(r->body, SV("\"stream\":true")) != (size_t)-1) {
         engine_sse(r, EVENTS);
@@ -179,6 +185,7 @@ static void check(const struct plan *p) {
     check_body(UNARY, p);
     check_body(STREAM, p);
     check_body("{\"refuse\":1,\"model\":\"m\",\"stream\":true}", p);
+    check_body("{\"late\":1,\"model\":\"m\",\"stream\":true}", p);
     check_body(buf_cstr(&large), p);
 }
 
