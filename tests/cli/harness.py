@@ -28,7 +28,9 @@ class Result:
 
 
 def environment(extra=None):
+    """With a state of its own: what another run left on this machine is none of a case's."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
+    env["SNAFFLE_STATE"] = f"{SCRATCH.name}/state"
     env.update(extra or {})
     return env
 
@@ -102,3 +104,4 @@ def run_cases(cases):
 
 
 SCRATCH = tempfile.TemporaryDirectory(prefix="snaffle-cli-")
+os.chmod(SCRATCH.name, 0o711)  # The sandboxes' users pass through it to their state.
