@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "net/http_client.h"
 #include "sandbox/hf/account.h"
+#include "sandbox/hf/answer.h"
 #include "sandbox/hf/rate.h"
 
 #define CALL_S 30.0        /* The Hub answers in a second; the official client waits for ever. */
@@ -18,7 +19,7 @@
 #define CANCEL_S 10.0      /* Each. */
 #define LIST_AGE_MS 2000   /* As often as the official client asks for one job. */
 #define LIST_PAGES_MAX 100 /* Of 100 jobs or so: more than any account may run. */
-#define MESSAGE_MAX 300    /* Of the Hub's own words in an error. */
+#define MESSAGE_MAX 300    /* Of a job's own words. */
 #define LOG_LINES 20       /* Of a job that failed. */
 #define LOG_S 5.0          /* The stream may stay open; what came by then is the log. */
 #define LOG_MAX (64u << 10)
@@ -55,31 +56,9 @@ const char *hf_hub_namespace(const struct hf_hub *h) {
 
 /* --- calls --- */
 
-/* What the Hub says is wrong: {"error": text | [texts]}, {"errors": [{"message"}]}, a header, or
- * text that is no page. */
-static void put_message(const struct http_answer *a, struct buf *out) {
-    AUTO_JSON json_t *body = NULL;
-    struct sv said = hf_head_field(buf_sv(&a->head), SV("X-Error-Message"));
-    const char *text = NULL;
-    struct err ignored = {0};
-    if (said.n == 0 && json_parse(buf_sv(&a->body), "answer", &body, &ignored) == 0) {
-        const json_t *error = json_object_get(body, "error");
-        const json_t *first = json_array_get(json_object_get(body, "errors"), 0);
-        text = json_string_value(json_is_array(error) ? json_array_get(error, 0) : error);
-        text = text ? text : json_string_value(json_object_get(first, "message"));
-        said = sv_from(text);
-    } else if (said.n == 0 && a->body.len > 0 && a->body.data[0] != '<') {
-        said = buf_sv(&a->body);
-    }
-    said.n = said.n < MESSAGE_MAX ? said.n : MESSAGE_MAX;
-    for (size_t i = 0; i < said.n && buf_addc(out, said.p[i] < ' ' ? ' ' : said.p[i]) == 0; i++) {
-    }
-}
-
 static int status_error(const struct hf_hub *h, const char *what, const struct http_answer *a,
                         struct err *err) {
     AUTO_BUF struct buf said = {0};
-    put_message(a, &said);
     const char *remedy = "";
     int code = ERR_UPSTREAM;
     switch (a->status) {
@@ -106,6 +85,9 @@ static int status_error(const struct hf_hub *h, const char *what, const struct h
         break;
     default:
         break;
+    }
+    if (hf_answer_fault(buf_sv(&a->head), buf_sv(&a->body), &said) < 0) {
+        remedy = ""; /* For want of memory it is told without the Hub's words. */
     }
     return err_set(err, code, "cannot %s in '%s' on the Hub: HTTP %d%s%s%s", what, h->namespace,
                    a->status, said.len ? ": " : "", buf_cstr(&said), remedy);
@@ -334,29 +316,6 @@ static int put_filter(const json_t *labels, struct buf *out) {
     return r;
 }
 
-/* The address of the next page in `Link: <URL>; rel="next"`, if it is of the same Hub: the token
- * goes there. */
-static char *next_page(const struct hf_hub *h, struct sv head) {
-    struct sv link = hf_head_field(head, SV("Link"));
-    size_t end = sv_find(link, SV(">"));
-    if (link.n == 0 || link.p[0] != '<' || end == (size_t)-1 ||
-        sv_find(link, SV("rel=\"next\"")) == (size_t)-1) {
-        return NULL;
-    }
-    struct sv url = {link.p + 1, end - 1};
-    AUTO_FREE char *own = mem_printf("%s/", h->account.endpoint);
-    return own && sv_starts_with(url, sv_from(own)) ? mem_strndup(url.p, url.n) : NULL;
-}
-
-static int add_page(json_t *all, const struct http_answer *a, struct err *err) {
-    AUTO_JSON json_t *page = NULL;
-    int r = json_parse(buf_sv(&a->body), "the Hub's list", &page, err);
-    if (r < 0 || !json_is_array(page)) {
-        return err_set(err, ERR_PROTOCOL, "the Hub's list of jobs is no array");
-    }
-    return json_array_extend(all, page) < 0 ? err_set(err, ERR_NOMEM, "out of memory") : 0;
-}
-
 int hf_hub_list(struct hf_hub *h, const json_t *labels, deadline_ms until,
                 const struct cancel *cancel, json_t **out, struct err *err) {
     AUTO_BUF struct buf filter = {0};
@@ -371,8 +330,8 @@ int hf_hub_list(struct hf_hub *h, const json_t *labels, deadline_ms until,
         struct http_answer answer = {0};
         r = call(h, "list jobs", &(struct http_call){.url = url}, cancel, until, &answer, err);
         free(url);
-        url = r < 0 ? NULL : next_page(h, buf_sv(&answer.head));
-        r = r < 0 ? r : add_page(all, &answer, err);
+        url = r < 0 ? NULL : hf_answer_next_page(buf_sv(&answer.head), h->account.endpoint);
+        r = r < 0 ? r : hf_answer_jobs(buf_sv(&answer.body), all, err);
         http_answer_deinit(&answer);
     }
     free(url);
@@ -395,16 +354,7 @@ static int refresh(struct hf_hub *h, deadline_ms until, const struct cancel *can
     int r = hf_hub_list(h, labels, until, cancel, &list, err);
     pthread_mutex_lock(&h->lock);
     h->listing = false;
-    json_t *jobs = r == 0 ? json_object() : NULL;
-    size_t i;
-    json_t *job;
-    json_array_foreach(list, i, job) {
-        const char *id = json_string_value(json_object_get(job, "id"));
-        json_t *stage = json_object_get(json_object_get(job, "status"), "stage");
-        if (jobs && id && stage) {
-            json_object_set(jobs, id, stage);
-        }
-    }
+    json_t *jobs = r == 0 ? hf_answer_stages(list) : NULL;
     if (jobs) {
         json_decref(h->jobs);
         h->jobs = jobs;
@@ -452,29 +402,17 @@ static int stage_of_list(struct hf_hub *h, const char *id, const struct hf_look 
     return r;
 }
 
-/* The last lines of `data: {"data": TEXT, ...}`. */
+/* The end of its log, if that can be had. */
 static void put_log(struct hf_hub *h, const char *id, struct buf *out) {
     struct http_answer answer = {0};
     struct err ignored = {0};
     AUTO_FREE char *tail = mem_printf("/logs?tail=%d", LOG_LINES);
     AUTO_FREE char *url = tail ? job_url(h, id, tail) : NULL;
-    if (!url || call(h, "read a log", &(struct http_call){.url = url, .answer_max = LOG_MAX}, NULL,
-                     deadline_in_s(LOG_S), &answer, &ignored) < 0) {
-        return;
-    }
-    struct sv left = buf_sv(&answer.body);
-    while (left.n > 0) {
-        size_t end = sv_find(left, SV("\n"));
-        struct sv line = end == (size_t)-1 ? left : (struct sv){left.p, end};
-        left = sv_cut(left, line.n + 1);
-        AUTO_JSON json_t *event = NULL;
-        if (sv_starts_with(line, SV("data: {")) &&
-            json_parse(sv_cut(line, 6), "log", &event, &ignored) == 0) {
-            const char *text = json_string_value(json_object_get(event, "data"));
-            if (text && buf_addf(out, " | %s", text) < 0) {
-                break;
-            }
-        }
+    if (!url ||
+        call(h, "read a log", &(struct http_call){.url = url, .answer_max = LOG_MAX}, NULL,
+             deadline_in_s(LOG_S), &answer, &ignored) < 0 ||
+        hf_answer_log(buf_sv(&answer.body), out) < 0) {
+        ignored.code = 0; /* The stage is told without it. */
     }
     http_answer_deinit(&answer);
 }
@@ -519,8 +457,8 @@ static int inspect(struct hf_hub *h, const char *id, deadline_ms until, const st
     *out = strcmp(stage_of(job), "RUNNING") == 0 ? HF_RUNNING : HF_WAITING;
     if (hf_hub_job_is_over(job)) {
         *out = HF_OVER;
-        r = buf_addf(why, "the job is %s%s%s", stage_of(job), message ? ": " : "",
-                     message ? message : "");
+        r = buf_addf(why, "the job is %s%s", stage_of(job), message ? ": " : "");
+        r = r < 0 ? r : hf_answer_line(sv_from(message), MESSAGE_MAX, why);
         put_log(h, id, why);
     }
     return r;

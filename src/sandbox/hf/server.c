@@ -8,12 +8,13 @@
 #include "base/mem.h"
 #include "net/http_client.h"
 #include "sandbox/digest.h"
+#include "sandbox/hf/answer.h"
+#include "sandbox/hf/events.h"
 #include "sandbox/hf/server_call.h"
 
 #define CALL_S 60.0
 #define AGAIN_MS 50 /* Before the second attempt; four times as long before each further one. */
 #define EXEC_ANSWER_MAX (4u << 20) /* What a program that ends at once may say. */
-#define SAID_MAX 512               /* Of it in an error. */
 
 char *hf_server_token(const char *token, const char *nonce) {
     char hex[DIGEST_HEX_MAX];
@@ -79,24 +80,20 @@ static int put_escaped(struct buf *out, const char *text) {
     return r;
 }
 
-/* The server's own words are {"error": text}; anything else is the proxy's. */
+/* Anything but the server's own words is the proxy's, and may pass. */
 static int status_error(const struct http_answer *a, const char *what, struct err *err) {
-    AUTO_JSON json_t *body = NULL;
-    struct err ignored = {0};
-    const char *said = NULL;
-    if (json_parse(buf_sv(&a->body), "answer", &body, &ignored) == 0) {
-        said = json_string_value(json_object_get(body, "error"));
-    }
+    AUTO_BUF struct buf said = {0};
+    bool is_own = hf_answer_server_fault(buf_sv(&a->body), &said) > 0;
     int code = ERR_UPSTREAM;
-    if (a->status == 404 && said) { /* The proxy's own may pass. */
+    if (a->status == 404 && is_own) {
         code = ERR_NOT_FOUND;
     } else if (a->status == 401 || a->status == 403) {
         code = ERR_DENIED;
     } else if (a->status == 400 || a->status == 409 || a->status == 411) {
         code = ERR_INPUT;
     }
-    return err_set(err, code, "%s: the sandbox's server answers HTTP %d%s%.*s", what, a->status,
-                   said ? ": " : "", SAID_MAX, said ? said : "");
+    return err_set(err, code, "%s: the sandbox's server answers HTTP %d%s%s", what, a->status,
+                   said.len > 0 ? ": " : "", buf_cstr(&said));
 }
 
 static int call_once(struct hf_server *s, const struct hf_server_ask *ask, struct http_answer *out,
@@ -148,55 +145,20 @@ int hf_server_call(struct hf_server *s, const struct hf_server_ask *ask, struct 
 int hf_server_health(struct hf_server *s, deadline_ms until, const struct cancel *cancel,
                      struct err *err) {
     struct http_answer a = {0};
-    AUTO_JSON json_t *body = NULL;
     struct hf_server_ask ask = {
         .what = "health", .route = "/health", .until = until, .cancel = cancel};
     int r = hf_server_call(s, &ask, &a, err);
     if (r < 0) {
         return r;
     }
-    r = json_parse(buf_sv(&a.body), "health", &body, err);
+    int protocol = 1;
+    r = hf_answer_protocol(buf_sv(&a.body), &protocol, err);
     http_answer_deinit(&a);
-    if (r < 0 || !json_is_object(body)) {
-        return err_set(err, ERR_PROTOCOL, "what answers /health is not the sandbox's server");
-    }
-    const json_t *protocol = json_object_get(body, "protocol");
-    s->protocol = json_is_integer(protocol) ? (int)json_integer_value(protocol) : 1;
-    return 0;
+    s->protocol = r < 0 ? s->protocol : protocol;
+    return r;
 }
 
 /* --- exec --- */
-
-/* Takes one line of the stream. */
-static void hear(const json_t *event, int *exit_code, bool *ended, struct buf *said) {
-    const char *kind = json_string_value(json_object_get(event, "event"));
-    const char *text = json_string_value(json_object_get(event, "data"));
-    if (kind && text && strcmp(kind, "stderr") == 0 && said->len < SAID_MAX) {
-        *ended = *ended || buf_adds(said, text) < 0;
-    } else if (kind && strcmp(kind, "exit") == 0) {
-        const json_t *code = json_object_get(event, "exit_code");
-        const json_t *signal = json_object_get(event, "signal");
-        *ended = true;
-        *exit_code = json_is_integer(code)     ? (int)json_integer_value(code)
-                     : json_is_integer(signal) ? 128 + (int)json_integer_value(signal)
-                                               : 137; /* An end that nobody saw is never 0. */
-    }
-}
-
-static int read_events(struct sv left, int *exit_code, struct buf *said, struct err *err) {
-    bool ended = false;
-    while (left.n > 0) {
-        size_t end = sv_find(left, SV("\n"));
-        struct sv line = end == (size_t)-1 ? left : (struct sv){left.p, end};
-        AUTO_JSON json_t *event = NULL;
-        struct err ignored = {0};
-        left = sv_cut(left, line.n + 1);
-        if (line.n > 0 && json_parse(line, "event", &event, &ignored) == 0) {
-            hear(event, exit_code, &ended, said);
-        }
-    }
-    return ended ? 0 : err_set(err, ERR_CLOSED, "the sandbox's server told no end of a command");
-}
 
 static int exec_once(struct hf_server *s, const char *const *argv, deadline_ms until,
                      const struct cancel *cancel, int *exit_code, struct buf *said,
@@ -225,8 +187,14 @@ static int exec_once(struct hf_server *s, const char *const *argv, deadline_ms u
     if (r < 0) {
         return r;
     }
-    r = read_events(buf_sv(&a.body), exit_code, said, err);
+    struct hf_events events = {0};
+    r = hf_events_read(buf_sv(&a.body), &events, err);
     http_answer_deinit(&a);
+    if (r == 0) {
+        *exit_code = events.exit_code;
+        r = hf_answer_line(buf_sv(&events.err), HF_EVENTS_ERR_MAX, said);
+    }
+    hf_events_deinit(&events);
     return r;
 }
 

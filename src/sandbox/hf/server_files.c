@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/mem.h"
+#include "sandbox/hf/answer.h"
 #include "sandbox/hf/server_call.h"
 
 #define RANGES_AT_ONCE 16 /* As many as the official client sends. */
@@ -42,7 +42,6 @@ int hf_server_read(struct hf_server *s, const struct hf_server_part *part, deadl
 int hf_server_size(struct hf_server *s, const char *path, deadline_ms until,
                    const struct cancel *cancel, uint64_t *out, struct err *err) {
     struct http_answer a = {0};
-    AUTO_JSON json_t *entry = NULL;
     struct hf_server_ask ask = {.what = path,
                                 .route = "/v1/files/stat",
                                 .path = path,
@@ -53,19 +52,9 @@ int hf_server_size(struct hf_server *s, const char *path, deadline_ms until,
     if (r < 0) {
         return r;
     }
-    r = json_parse(buf_sv(&a.body), "stat", &entry, err);
+    r = hf_answer_size(buf_sv(&a.body), path, out, err);
     http_answer_deinit(&a);
-    const char *type = json_string_value(json_object_get(entry, "type"));
-    if (r == 0 && type && strcmp(type, "file") != 0) {
-        return err_set(err, ERR_INPUT, "'%s' is no regular file", path);
-    }
-    const json_t *size = json_object_get(entry, "size");
-    if (r < 0 || !json_is_integer(size)) {
-        return err_set(err, ERR_PROTOCOL, "what the sandbox's server says of '%s' has no size",
-                       path);
-    }
-    *out = (uint64_t)json_integer_value(size);
-    return 0;
+    return r;
 }
 
 int hf_server_delete(struct hf_server *s, const char *path, deadline_ms until, struct err *err) {

@@ -94,12 +94,25 @@ static void a_head_cut_at_every_byte_is_read_within_its_bounds(void **state) {
     }
 }
 
+/* Less of a head is never more calls, and no longer wait. */
+static void a_head_cut_anywhere_grants_no_more(void **state) {
+    (void)state;
+    struct sv head = SV("HTTP/1.1 429 Slow\r\nRateLimit: \"api\";r=20;t=55\r\n");
+    for (size_t n = 0; n <= head.n; n++) {
+        struct hf_rate r = HF_RATE_INIT;
+        hf_rate_learn(&r, 200, (struct sv){head.p, n});
+        assert_true(r.left == 0 || r.left == 20);
+        assert_true(!r.known || deadline_left_ms(r.renewed) <= 56000);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_field_of_a_head_is_found_whatever_its_case),
     cmocka_unit_test(the_bucket_is_what_the_answers_tell),
     cmocka_unit_test(retry_after_counts_only_in_a_refusal),
     cmocka_unit_test(a_wait_within_the_deadline_is_waited),
     cmocka_unit_test(a_head_cut_at_every_byte_is_read_within_its_bounds),
+    cmocka_unit_test(a_head_cut_anywhere_grants_no_more),
 };
 
 RUN_TESTS(tests)
