@@ -50,6 +50,7 @@ void call_ask(struct call *c) {
             .host = place->host,
             .port = place->port,
             .tls = place->tls,
+            .is_strangers = s->is_strangers,
             .head = buf_sv(&c->head),
             .body = body,
             .connect_timeout_ms = s->connect_timeout_ms,

@@ -138,6 +138,9 @@ struct gateway_session_options {
     double loop_break_s;        /* Within this time; 0: 60. */
     double header_timeout_s;    /* Wait for the engine's first byte; 0: none. */
     double connect_timeout_s;   /* 0: 30. */
+    bool is_strangers;          /* Who named the upstream is not trusted: no link-local address is
+                                   asked, nor one of a cloud's own, whatever its name stands for
+                                   when a call connects. */
 };
 
 /* Journals the opening, and waits for that. A fresh token is a 128-bit secret in hex; ERR_EXISTS: a

@@ -40,6 +40,7 @@ struct gateway_session {
     bool record;
     bool disable_thinking;
     bool neutral_sampling;
+    bool is_strangers;
     enum engine engine; /* What its own upstreams are; ENGINE_UNKNOWN: it is told. */
     int top_logprobs;
     long long max_tokens_cap;

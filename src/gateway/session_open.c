@@ -84,6 +84,7 @@ static int fill(struct gateway_session *s, const struct gateway_session_options 
     s->record = o->record;
     s->disable_thinking = o->disable_thinking;
     s->neutral_sampling = o->neutral_sampling;
+    s->is_strangers = o->is_strangers;
     s->breaker.failures_max = o->loop_break_calls;
     s->breaker.within_ms =
         o->loop_break_s > 0 ? (int64_t)(o->loop_break_s * 1000) : SESSION_LOOP_MS;

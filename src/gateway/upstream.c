@@ -91,6 +91,7 @@ static int dial(struct upstream *u, struct err *err) {
         .host = u->o.host,
         .port = u->o.port,
         .tls = u->o.tls,
+        .is_strangers = u->o.is_strangers,
         .timeout_ms = u->o.connect_timeout_ms,
         .on_done = on_dialled,
         .arg = u,

@@ -35,7 +35,8 @@ struct upstream_events {
     void (*on_flush)(void *arg, bool is_end);
     /* The answer's proper end. The exchange is over and must be forgotten. */
     void (*on_end)(void *arg);
-    /* No answer (ERR_CONNECT, ERR_TIMEOUT, ERR_PROTOCOL, ERR_CLOSED), or one cut off. As on_end. */
+    /* No answer (ERR_CONNECT, ERR_DENIED, ERR_TIMEOUT, ERR_PROTOCOL, ERR_CLOSED), or one cut off.
+     * As on_end. */
     void (*on_fail)(void *arg, const struct err *err);
 };
 
@@ -43,7 +44,8 @@ struct upstream_options {
     const char *host; /* Kept until the end, as are `head` and `body`. */
     uint16_t port;
     struct tls_context *tls;
-    struct sv head; /* The request's whole head. */
+    bool is_strangers; /* As dial.h has it. */
+    struct sv head;    /* The request's whole head. */
     struct sv body;
     int64_t connect_timeout_ms;
     int64_t header_timeout_ms; /* From the request's sending to the answer's head; 0: none. */

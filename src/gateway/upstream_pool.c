@@ -16,6 +16,7 @@ struct idle {
     char *host;
     uint16_t port;
     const struct tls_context *tls;
+    bool is_strangers;
     int64_t since_ms;
 };
 
@@ -113,8 +114,8 @@ void upstream_pool_free(struct upstream_pool *p) {
 struct conn *upstream_pool_get(struct upstream_pool *p, const struct upstream_options *o) {
     int64_t oldest = loop_now_ms(p->loop) - UPSTREAM_IDLE_MS;
     for (struct idle *i = p->idle; i; i = i->next) {
-        if (i->port == o->port && i->tls == o->tls && i->since_ms > oldest &&
-            strcmp(i->host, o->host) == 0) {
+        if (i->port == o->port && i->tls == o->tls && i->is_strangers == o->is_strangers &&
+            i->since_ms > oldest && strcmp(i->host, o->host) == 0) {
             struct conn *c = i->conn;
             unlink_idle(i);
             return c;
@@ -138,6 +139,7 @@ void upstream_pool_put(struct upstream_pool *p, struct conn *c, const struct ups
         .host = host,
         .port = o->port,
         .tls = o->tls,
+        .is_strangers = o->is_strangers,
         .since_ms = loop_now_ms(p->loop),
     };
     if (!p->idle) {

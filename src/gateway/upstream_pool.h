@@ -5,7 +5,7 @@
 #include "gateway/upstream.h"
 #include "net/conn.h"
 
-/* Idle connections by host, port and TLS. Loop thread only. */
+/* Idle connections by host, port, TLS and who named the host. Loop thread only. */
 
 /* An idle connection to that place, which is the caller's now, or NULL. */
 struct conn *upstream_pool_get(struct upstream_pool *p, const struct upstream_options *o);

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "net/loop_internal.h"
+#include "net/off_limits.h"
 
 /* Names with more addresses are load balancers, where the first few stand for all. */
 #define ADDRESSES_MAX 8
@@ -40,6 +41,7 @@ struct dial {
     struct sockaddr_storage addresses[ADDRESSES_MAX];
     size_t n_addresses;
     size_t next_address;
+    bool is_strangers;
     int users; /* The caller (until done), the task, the look-up. */
     bool done;
     struct err last;
@@ -227,6 +229,26 @@ static int start_connect(struct dial *d, const struct sockaddr_storage *a) {
     return watch(d, UV_WRITABLE, on_connect_ready);
 }
 
+/* All of them: a name that also stands for a good address is no better. */
+static bool is_denied(struct dial *d) {
+    bool denied = false;
+    for (size_t i = 0; d->is_strangers && i < d->n_addresses; i++) {
+        denied = denied || address_is_off_limits((const struct sockaddr *)&d->addresses[i]);
+    }
+    if (denied) {
+        err_set(&d->last, ERR_DENIED, "it is a link-local address or one of a cloud's own");
+    }
+    return denied;
+}
+
+static void try_first(struct dial *d) {
+    if (is_denied(d)) {
+        fail(d);
+    } else {
+        try_next(d);
+    }
+}
+
 static void try_next(struct dial *d) {
     close_socket(d);
     while (d->next_address < d->n_addresses && clock_ms() < d->deadline_ms) {
@@ -263,7 +285,7 @@ static void on_lookup(uv_getaddrinfo_t *req, int status, struct addrinfo *list) 
         for (struct addrinfo *a = list; a && d->n_addresses < ADDRESSES_MAX; a = a->ai_next) {
             memcpy(&d->addresses[d->n_addresses++], a->ai_addr, a->ai_addrlen);
         }
-        try_next(d);
+        try_first(d);
     }
     uv_freeaddrinfo(list);
     drop_user(d);
@@ -314,7 +336,7 @@ static void begin(void *arg) {
     if (!d->done && d->unix_path) {
         connect_unix(d);
     } else if (!d->done && take_literal(d)) {
-        try_next(d);
+        try_first(d);
     } else if (!d->done) {
         timer_start(d->timer, d->deadline_ms - clock_ms());
         start_lookup(d);
@@ -333,6 +355,7 @@ int dial_start(struct loop *l, const struct dial_options *o, struct dial **out, 
         .loop = l,
         .port = o->port,
         .tls_context = o->tls,
+        .is_strangers = o->is_strangers,
         .fd = -1,
         .deadline_ms = clock_ms() + ms,
         .users = 2,

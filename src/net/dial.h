@@ -2,6 +2,7 @@
 #ifndef SNAFFLE_NET_DIAL_H
 #define SNAFFLE_NET_DIAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -22,6 +23,8 @@ struct dial_options {
     const char *unix_path;   /* In place of host and port. */
     struct tls_context *tls; /* Kept; NULL: plain. The host's name is verified and sent (SNI). */
     int64_t timeout_ms;      /* For everything; 0: DIAL_TIMEOUT_MS. */
+    bool is_strangers;       /* Who named the host is not trusted: ERR_DENIED for what is off limits
+                                (off_limits.h). */
     /* Once, later, never from inside dial_start. Takes `c` (paused, without events), or c is NULL
      * and `err` says why: ERR_CONNECT (refused, unreachable, unknown name, bad certificate) or
      * ERR_TIMEOUT. */

@@ -147,6 +147,7 @@ static int open_gateway_session(struct rollout_session *s, struct err *err) {
                                      .loop_break_calls = (unsigned)c->loop_break_calls,
                                      .loop_break_s = c->loop_break_s,
                                      .header_timeout_s = (double)c->request_timeout_ms / 1000,
+                                     .is_strangers = o->is_strangers,
                                  },
                                  &s->gateway, err);
     return r < 0 ? r : factory_enter(s, serial, err);

@@ -75,6 +75,7 @@ struct rollout_options {
                                --logprobs-mode processed_logprobs), so any sampling is trainable. */
     bool neutral_sampling;  /* The gateway switches truncation and penalties off. */
     bool require_calls; /* A run without a model call fails, whatever the agent says of itself. */
+    bool is_strangers;  /* Somebody else named the model's address: see gateway.h. */
     bool setup_offline; /* No outside network for setup unless the task asks for it. */
     enum rollout_verify_on verify_on;
     enum rollout_verify_in verify_in;

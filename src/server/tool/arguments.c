@@ -327,6 +327,7 @@ static int read_all(struct json_at at, const struct tool_options *o, struct tool
         q->options.config = &q->config.agent;
         q->options.machine = &q->config.machine;
         q->options.key_name = q->endpoint.key_name;
+        q->options.is_strangers = json_string_length(json_object_get(at.object, "base_url")) > 0;
     }
     return r;
 }

@@ -2,10 +2,10 @@
 #include "server/tool/upstream.h"
 
 #include <netdb.h>
-#include <netinet/in.h>
 #include <string.h>
 
 #include "base/env.h"
+#include "net/off_limits.h"
 #include "net/url.h"
 #include "server/tool/rules.h"
 
@@ -13,34 +13,6 @@
 
 static bool given(const char *text) {
     return text && *text;
-}
-
-static bool is_link_local_4(const unsigned char *a) {
-    return a[0] == 169 && a[1] == 254;
-}
-
-/* Also the ways in which an IPv6 address carries one of IPv4: mapped, compatible, NAT64, 6to4. */
-static bool is_link_local_6(const unsigned char *a) {
-    static const unsigned char zero[10];
-    static const unsigned char nat64[12] = {0, 0x64, 0xff, 0x9b};
-    bool mapped = memcmp(a, zero, 10) == 0 &&
-                  ((a[10] == 0xff && a[11] == 0xff) || (a[10] == 0 && a[11] == 0));
-    if (mapped || memcmp(a, nat64, sizeof nat64) == 0) {
-        return is_link_local_4(a + 12);
-    }
-    if (a[0] == 0x20 && a[1] == 0x02) {
-        return is_link_local_4(a + 2);
-    }
-    return a[0] == 0xfe && (a[1] & 0xc0) == 0x80;
-}
-
-static bool is_link_local(const struct sockaddr *a) {
-    if (a->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const void *)a;
-        return is_link_local_4((const unsigned char *)&in->sin_addr);
-    }
-    const struct sockaddr_in6 *in = (const void *)a;
-    return a->sa_family == AF_INET6 && is_link_local_6(in->sin6_addr.s6_addr);
 }
 
 int upstream_check_host(const char *host, struct err *err) {
@@ -53,11 +25,13 @@ int upstream_check_host(const char *host, struct err *err) {
     }
     bool bad = false;
     for (const struct addrinfo *a = found; a; a = a->ai_next) {
-        bad = bad || is_link_local(a->ai_addr);
+        bad = bad || address_is_off_limits(a->ai_addr);
     }
     freeaddrinfo(found);
     return bad ? err_set(err, ERR_DENIED,
-                         "base_url: '%s' is a link-local address, which no call may name", host)
+                         "base_url: '%s' is a link-local address or one of a cloud's own, which no "
+                         "call may name",
+                         host)
                : 0;
 }
 

@@ -17,15 +17,15 @@ struct upstream_asked {
 
 /*
  * Which endpoint a call gets, under the operator's rules. An address that the call itself names is
- * resolved (so this blocks): a link-local one is refused, and on a public server one that is
- * neither allowed nor an endpoint of the catalog. The server's own keys go to their own addresses,
- * and to allowed ones. ERR_INPUT, ERR_DENIED.
+ * resolved (so this blocks): one that is off limits (off_limits.h) is refused, and on a public
+ * server one that is neither allowed nor an endpoint of the catalog. The server's own keys go to
+ * their own addresses, and to allowed ones. ERR_INPUT, ERR_DENIED.
  */
 int upstream_choose(const struct tool_options *o, const struct upstream_asked *asked,
                     struct endpoint *out, struct err *err) CHECK_RESULT;
 
-/* ERR_DENIED when a name stands for a link-local address, on which clouds serve their machines'
- * credentials; ERR_INPUT when it stands for none. Blocks. */
+/* ERR_DENIED when a name stands for an address that is off limits; ERR_INPUT when it stands for
+ * none. It may stand for another by the time of a call, so that the gateway looks again. Blocks. */
 int upstream_check_host(const char *host, struct err *err) CHECK_RESULT;
 
 #endif

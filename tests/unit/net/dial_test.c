@@ -122,6 +122,23 @@ static void a_peer_that_never_shakes_hands_runs_out_of_time(void **state) {
     close(fd);
 }
 
+static void what_a_stranger_names_is_looked_at_after_its_look_up(void **state) {
+    static const char *const bad[] = {"169.254.169.254", "0xa9fea9fe", "::ffff:169.254.1.1"};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct call call = {.o = {.host = bad[i], .port = 9, .is_strangers = true}};
+        dial(&call);
+        assert_null(call.c);
+        assert_err(call.err.code, ERR_DENIED, &call.err, "link-local");
+    }
+    int fd;
+    uint16_t port = listen_plain(&fd);
+    struct call good = {.o = {.host = "localhost", .port = port, .is_strangers = true}};
+    dial(&good);
+    assert_non_null(good.c);
+    close(fd);
+}
+
 static void cancel(void *arg) {
     struct call *call = arg;
     start(call);
@@ -171,6 +188,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_name_that_is_none_is_an_error),
     cmocka_unit_test(a_missing_unix_socket_is_an_error),
     cmocka_unit_test(a_peer_that_never_shakes_hands_runs_out_of_time),
+    cmocka_unit_test(what_a_stranger_names_is_looked_at_after_its_look_up),
     cmocka_unit_test(a_cancelled_dial_is_never_heard_of_again),
     cmocka_unit_test(a_dial_may_be_cancelled_in_the_middle_of_a_handshake),
 };

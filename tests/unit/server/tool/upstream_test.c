@@ -132,6 +132,7 @@ static void link_local_addresses_are_refused_however_spelled(void **state) {
     struct err err = {0};
     assert_err(upstream_check_host("169.254.0.1", &err), ERR_DENIED, &err, "link-local");
     assert_err(upstream_check_host("2852039166", &err), ERR_DENIED, &err, "link-local");
+    assert_err(upstream_check_host("fd00:ec2::254", &err), ERR_DENIED, &err, "a cloud's own");
     assert_ok(upstream_check_host("127.0.0.1", &err), &err);
     assert_ok(upstream_check_host("fec0::1", &err), &err);
     assert_err(upstream_check_host("no-such-host.invalid", &err), ERR_INPUT, &err,
