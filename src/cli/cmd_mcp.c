@@ -11,14 +11,17 @@ static int serve(const struct tool_settings *s, const struct cancel *soft,
     struct tool_box *tools = NULL;
     int r = tool_box_new(&s->options, &tools, err);
     if (r == 0) {
+        r = tool_box_check(tools, err);
+    }
+    if (r == 0) {
         r = mcp_stdio_run(&(struct mcp_stdio_options){.tools = tools,
                                                       .in = STDIN_FILENO,
                                                       .out = STDOUT_FILENO,
                                                       .soft = soft,
                                                       .hard = hard},
                           err);
-        tool_box_free(tools);
     }
+    tool_box_free(tools);
     return r;
 }
 

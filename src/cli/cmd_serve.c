@@ -58,7 +58,7 @@ static int check_key(const struct args *a, const struct server_key *key, struct 
         return err_set(
             err, ERR_USAGE,
             "serve: --host %s is no loopback address and needs a key: set " SERVE_KEY_VARIABLE
-            ", or give --key-file (or --allow-anonymous)",
+            ", or give --key-env or --key-file (or --allow-anonymous)",
             host);
     }
     (void)fputs("snaffle: warning: whoever reaches this server may run agents on it, since "
@@ -95,12 +95,22 @@ static int serve(const struct args *a, const struct server_key *key, struct tool
     return serve_run(&o, err);
 }
 
+static int find_key(const struct args *a, struct server_key *key, struct err *err) {
+    const char *file = args_text(a, "key-file");
+    const char *variable = args_text(a, "key-env");
+    if (file && variable) {
+        return err_set(err, ERR_USAGE, "serve: one key: give --key-file or --key-env");
+    }
+    return variable ? server_key_of(variable, key, err)
+                    : server_key_find(file, SERVE_KEY_VARIABLE, key, err);
+}
+
 static int run(const struct args *a, struct err *err) {
     struct server_key key = {.command = "serve"};
     struct tool_settings tools = {0};
     struct task_list tasks = {0};
     const char *folder = args_text(a, "tasks");
-    int r = server_key_find(args_text(a, "key-file"), SERVE_KEY_VARIABLE, &key, err);
+    int r = find_key(a, &key, err);
     r = r < 0 ? r : check_key(a, &key, err);
     r = r < 0 ? r : tool_settings_read(a, &tools, err);
     r = r < 0 || !folder ? r : task_list_load(folder, &tasks, err);
@@ -115,8 +125,11 @@ static const struct option options[] = {
     {"host", OPTION_TEXT, "ADDRESS",
      "listen there; anything but loopback needs a key (default: 127.0.0.1)", NULL},
     {"port", OPTION_COUNT, "N", "listen on this port; 0: any free one (default: 8000)", NULL},
-    {"key-file", OPTION_FILE, "FILE",
-     "the key that clients must show, in place of " SERVE_KEY_VARIABLE, NULL},
+    {"key-env", OPTION_TEXT, "NAME",
+     "the environment variable that holds the key that clients must show "
+     "(default: " SERVE_KEY_VARIABLE "); --api-key-env is the model endpoint's",
+     NULL},
+    {"key-file", OPTION_FILE, "FILE", "the file that holds the key that clients must show", NULL},
     {"allow-anonymous", OPTION_SWITCH, NULL, "serve without a key whoever comes", NULL},
     TOOL_SETTINGS_OPTIONS,
     {"tasks", OPTION_FOLDER, "FOLDER", "offer these tasks: a folder or a file of them", NULL},

@@ -44,6 +44,13 @@ int server_key_find(const char *path, const char *variable, struct server_key *k
     return rc;
 }
 
+int server_key_of(const char *variable, struct server_key *key, struct err *err) {
+    const char *value = env_get(variable);
+    return value
+               ? server_key_set(key, variable, sv_from(value), err)
+               : err_set(err, ERR_USAGE, "%s: --key-env: '%s' is not set", key->command, variable);
+}
+
 bool server_key_is_loopback(const char *host) {
     return !host || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
            strncmp(host, "127.", 4) == 0;

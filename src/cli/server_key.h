@@ -24,6 +24,8 @@ int server_key_set(struct server_key *key, const char *name, struct sv text,
  */
 int server_key_find(const char *path, const char *variable, struct server_key *key,
                     struct err *err) CHECK_RESULT;
+/* The same of a variable that the operator named, and that has to be set. */
+int server_key_of(const char *variable, struct server_key *key, struct err *err) CHECK_RESULT;
 
 bool server_key_is_loopback(const char *host); /* Needs no key; NULL is. */
 

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "net/url.h"
 #include "store/store.h"
 
 /* Each --allow. */
@@ -19,6 +21,47 @@ static const char **allow_rules(const struct args *a) {
         }
     }
     return rules;
+}
+
+/* A key or a model belongs to an address; calls that name one of their own bring theirs. */
+static int check_endpoint(const struct args *a, const struct endpoint_args *e, struct err *err) {
+    const char *unused = args_has(a, "api-key-env") ? "--api-key-env"
+                         : args_has(a, "model")     ? "--model"
+                         : e->api_key               ? "--config: api_key"
+                         : e->model                 ? "--config: model"
+                                                    : NULL;
+    struct url url = {0};
+    if (e->api_key_env && !env_get(e->api_key_env)) {
+        return err_set(err, ERR_USAGE, "--api-key-env: '%s' is not set", e->api_key_env);
+    }
+    if (e->base_url) {
+        int r = url_parse(sv_from(e->base_url), &url, err);
+        url_deinit(&url);
+        return r < 0 ? err_wrap(err, "base_url") : 0;
+    }
+    return e->kind || !unused
+               ? 0
+               : err_set(err, ERR_USAGE,
+                         "%s: %s is of the model's endpoint: give --base-url or --endpoint with "
+                         "it%s",
+                         a->command->name, unused,
+                         option_find(a->command, "key-env")
+                             ? " (--key-env names the key that clients must show)"
+                             : "");
+}
+
+/* Of one run's own gateway, which listens for its sandboxes; here calls share one that does not. */
+static int check_capture(const struct args *a, const json_t *config, struct err *err) {
+    const char *way = json_string_value(json_object_get(config, "capture"));
+    const char *unused = way && strcmp(way, "public") == 0       ? "capture: 'public'"
+                         : json_object_get(config, "public_url") ? "public_url"
+                         : json_object_get(config, "listen")     ? "listen"
+                                                                 : NULL;
+    return unused ? err_set(err, ERR_USAGE,
+                            "%s: %s: calls share a gateway that does not listen for sandboxes "
+                            "elsewhere (snaffle run and snaffle batch have one that does)",
+                            a->command->name, unused)
+                  : 0;
 }
 
 /* The endpoint's fields are told apart from the rest. */
@@ -47,7 +90,8 @@ static int read_config(const struct args *a, struct tool_settings *s, struct err
     for (size_t i = 0; i < ARRAY_LEN(of_endpoint); i++) {
         (void)json_object_del(s->config, of_endpoint[i]);
     }
-    return 0;
+    r = check_endpoint(a, &s->options.endpoint, err);
+    return r < 0 ? r : check_capture(a, s->config, err);
 }
 
 static int read_all(const struct args *a, struct tool_settings *s, struct err *err) {

@@ -113,7 +113,9 @@ int factory_find_capture(struct rollout_factory *f, struct err *err) {
     case CAPTURE_PUBLIC:
         return f->o.records
                    ? err_set(err, ERR_UNSUPPORTED,
-                             "capture: 'public' is of a run by itself (snaffle run, snaffle batch)")
+                             "capture: 'public' needs a gateway that listens for sandboxes, and "
+                             "calls of a server share one that does not (leave it out: snaffle run "
+                             "and snaffle batch have it)")
                    : read_public(f, err);
     case CAPTURE_SANDBOX:
         break;

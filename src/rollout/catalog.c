@@ -138,7 +138,8 @@ static int find_key(const char *prefix, const struct endpoint_args *args,
         *out = find(args->api_key, entry->api_key_env, entry->default_api_key);
     }
     return out->value ? check_key(prefix, *out, err)
-                      : missing(prefix, "api_key", entry->api_key_env, "--api-key-env", err);
+                      : missing(prefix, "api_key", entry->api_key_env,
+                                args->is_call ? "api_key" : "--api-key-env", err);
 }
 
 static const struct catalog_entry *find_kind(const char *kind) {
@@ -157,11 +158,13 @@ static int resolve(const struct catalog_entry *entry, const struct endpoint_args
     struct found model = find(args->model, entry->model_env, entry->default_model);
     struct found key = {0};
     int r = url.value ? check_url(prefix, url, err)
-                      : missing(prefix, "base_url", entry->base_url_env, "--base-url", err);
+                      : missing(prefix, "base_url", entry->base_url_env,
+                                args->is_call ? "base_url" : "--base-url", err);
     r = r < 0 ? r : find_key(prefix, args, entry, &key, err);
     if (r == 0) {
         r = model.value ? check_model(prefix, model, err)
-                        : missing(prefix, "model", entry->model_env, "--model", err);
+                        : missing(prefix, "model", entry->model_env,
+                                  args->is_call ? "model" : "--model", err);
     }
     if (r < 0) {
         return r;

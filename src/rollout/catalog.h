@@ -34,6 +34,7 @@ struct endpoint_args {
     const char *api_key_env; /* The variable that holds it, which must be set; wins. */
     const char *model;
     const bool *disable_thinking; /* NULL: not said. */
+    bool is_call; /* Messages tell how a call gives what is missing, not a command line. */
 };
 
 struct endpoint {

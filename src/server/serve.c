@@ -88,6 +88,7 @@ static int listen_on(struct serve *s, struct err *err) {
 static int start(struct serve *s, struct err *err) {
     const struct serve_options *o = s->o;
     int r = tool_box_new(o->tools, &s->tools, err);
+    r = r < 0 ? r : tool_box_check(s->tools, err);
     r = r < 0 ? r : loop_new(&s->loop, err);
     if (r < 0) {
         return r;

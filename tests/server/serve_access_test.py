@@ -50,6 +50,55 @@ class Access(unittest.TestCase):
         (self.place.folder / "empty").touch()
         self.assertIn("empty", self.refused("--key-file", "empty"))
 
+    def test_a_variable_s_name_says_whose_key_it_is(self):
+        self.assertIn("'NO_SUCH_KEY' is not set", self.refused("--key-env", "NO_SUCH_KEY"))
+        self.assertIn("--key-env", self.refused("--api-key-env", "OWN_KEY", env={"OWN_KEY": KEY}))
+        self.assertIn("--key-env", self.refused("--host", "0.0.0.0", "--api-key-env", "OWN_KEY",
+                                                env={"OWN_KEY": KEY}))
+        self.assertIn("one key", self.refused("--key-env", "A", "--key-file", "b"))
+        s = self.place.serve("--host", "0.0.0.0", "--key-env", "OWN_KEY", "--base-url",
+                             self.place.model.url, "--model", "m", "--api-key-env", "ENGINE_KEY",
+                             env={"OWN_KEY": KEY, "ENGINE_KEY": "engine-key-0123456789",
+                                  "SNAFFLE_SERVE_KEY": "another-key-0123456789"})
+        for shown, status in ((KEY, 200), ("engine-key-0123456789", 401),
+                              ("another-key-0123456789", 401)):
+            self.assertEqual(s.get("/state", Authorization=f"Bearer {shown}")[0], status)
+
+    def test_what_no_call_could_use_is_refused_at_once(self):
+        for words, *args in (("--base-url or --endpoint", "--model", "m"),
+                             ("'NO_SUCH' is not set", "--api-key-env", "NO_SUCH"),
+                             ("base_url", "--base-url", "ftp://x"),
+                             ("does not listen", "--capture", "public"),
+                             ("does not listen", "--public-url", "http://x"),
+                             ("does not listen", "--listen", "127.0.0.1:1"),
+                             ("image", "--image", "python"), ("flavor", "--flavor", "cpu"),
+                             ("namespace", "--namespace", "n"), ("env", "--env", "A=b"),
+                             ("forward_hf_token", "--forward-hf-token"),
+                             ("capture", "--capture", "sandbox"), ("rootfs", "--rootfs", "/none")):
+            self.assertIn(words, self.refused(*args, "--agent", "command", "--agent-cmd", "true"))
+        self.assertIn("agent_cmd", self.refused("--agent-cmd", "true"))
+        (self.place.folder / "c.json").write_text('{"model": "m"}')
+        self.assertIn("config", self.refused("--config", "c.json"))
+
+    def test_what_the_machine_lacks_is_a_warning(self):
+        s = self.place.serve(agent=None)  # OpenCode, which this state does not have.
+        self.assertIn("warning: calls will fail: opencode", s.errors())
+        self.assertEqual(s.get("/health")[0], 200)
+
+    def test_the_options_are_the_defaults_that_clients_are_shown(self):
+        s = self.place.serve("--mode", "black_box", "--proxy-max-tokens-cap", "0",
+                             "--proxy-top-logprobs", "2", "--agent-timeout-s", "77",
+                             "--setup-s", "11")
+        (tool,) = s.rpc("tools/list")["result"]["tools"]
+        shown = {n: tool["inputSchema"]["properties"][n]["default"]
+                 for n in ("mode", "max_tokens_cap", "top_logprobs", "agent_timeout_s")}
+        self.assertEqual(shown, {"mode": "black_box", "max_tokens_cap": None, "top_logprobs": 2,
+                                 "agent_timeout_s": 77})
+        self.assertIn("setup 11, agent 77,", tool["description"])
+        (tool,) = self.place.serve().rpc("tools/list")["result"]["tools"]
+        self.assertEqual(tool["inputSchema"]["properties"]["mode"]["default"], "transparent_proxy")
+        self.assertEqual(tool["inputSchema"]["properties"]["agent_timeout_s"]["default"], 600)
+
     def test_the_key_comes_as_a_field_or_in_the_path(self):
         file = self.place.folder / "key"
         file.write_text(KEY + "\n")

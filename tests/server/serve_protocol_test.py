@@ -390,6 +390,15 @@ class Rollouts(Case):
         for text in (json.dumps(rollout), s.errors()):
             self.assertNotIn("model-key-0123456789", text)
 
+    def test_the_operator_s_mode_holds_for_calls_that_name_none(self):
+        s = self.place.serve("--mode", "black_box")
+        for mode, turns in ((None, 0), ("transparent_proxy", 1)):
+            call = self.place.call(**({"mode": mode} if mode else {}))
+            got = s.rpc("tools/call", {"name": "run_rollout", "arguments": call})["result"]
+            rollout = json.loads(got["data"])
+            self.assertEqual((rollout["mode"], len(rollout["proxy_turns"])),
+                             (mode or "black_box", turns))
+
     def test_pings_are_answered_and_others_served_while_rollouts_run(self):
         s = self.place.serve(agent=WAITS_FOR_A_FILE)
         sockets = [self.socket(s) for _ in range(4)]

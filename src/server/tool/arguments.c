@@ -12,6 +12,7 @@
 #include "server/tool/upstream.h"
 
 #define MAX_TOKENS_CAP 4096 /* As the reference's tool; lower than the configuration's default. */
+#define TOP_LOGPROBS 5
 #define TOKENS_CAP_MAX 100000000 /* These two as the configuration has them. */
 #define TOP_LOGPROBS_MAX 20
 
@@ -118,12 +119,21 @@ static int check_number(const char *where, const char *name, double value, doubl
                          where, name, min, max, value);
 }
 
-/* The tool's defaults, under what the operator configured. NULL: no memory. */
-static json_t *defaults_of(const struct tool_options *o) {
+json_t *argument_defaults(const struct tool_options *o) {
     double agent_s =
         o->task && o->task->limits.agent_s > 0 ? o->task->limits.agent_s : ARGUMENT_AGENT_S;
-    return json_pack("{s:i, s:f}", "proxy_max_tokens_cap", MAX_TOKENS_CAP, "agent_timeout_s",
-                     agent_s);
+    AUTO_JSON json_t *defaults =
+        json_pack("{s:i, s:i, s:f}", "proxy_max_tokens_cap", MAX_TOKENS_CAP, "proxy_top_logprobs",
+                  TOP_LOGPROBS, "agent_timeout_s", agent_s);
+    const char *name;
+    json_t *value;
+    json_object_foreach(defaults, name, value) {
+        json_t *operators = json_object_get(o->config, name);
+        if (operators && json_object_set(defaults, name, operators) < 0) {
+            return NULL;
+        }
+    }
+    return TAKE(defaults);
 }
 
 /* A number that the call gives goes into its layer under the configuration's name. */
@@ -188,7 +198,7 @@ static int read_endpoint(struct json_at at, const struct tool_options *o, struct
 
 static int read_config(struct json_at at, const struct tool_options *o, struct tool_request *q,
                        struct err *err) {
-    AUTO_JSON json_t *defaults = defaults_of(o);
+    AUTO_JSON json_t *defaults = argument_defaults(o);
     AUTO_JSON json_t *own = json_object();
     int r = defaults && own ? layer_of(at, own, err) : no_memory(err);
     if (r < 0) {
@@ -359,25 +369,24 @@ void tool_request_deinit(struct tool_request *r) {
     *r = (struct tool_request){0};
 }
 
-double tool_limit_s(const struct tool_options *o, const struct rollout_limits *l) {
+struct rollout_budget tool_budget(const struct tool_options *o) {
     struct rollout_limits operators = {0};
+    const json_t *agent_s = json_object_get(o->config, "agent_timeout_s");
+    double otherwise = json_is_number(agent_s) ? json_number_value(agent_s) : ARGUMENT_AGENT_S;
     if (o->task) {
         operators.setup_s = o->task->limits.setup_s;
         operators.agent_s = o->task->limits.agent_s;
         operators.verify_s = o->task->limits.verify_s;
     }
-    struct rollout_limits asked = o->rollout->limits;
-    asked.setup_s = l->setup_s > 0 ? l->setup_s : asked.setup_s;
-    asked.agent_s = l->agent_s > 0 ? l->agent_s : asked.agent_s;
-    asked.verify_s = l->verify_s > 0 ? l->verify_s : asked.verify_s;
-    struct rollout_budget b =
-        rollout_budget_make(&asked, &operators, ARGUMENT_AGENT_S, /* verifies= */ true, 0);
-    double one = rollout_budget_lifetime_s(&b);
+    return rollout_budget_make(&o->rollout->limits, &operators, otherwise, /* verifies= */ true, 0);
+}
+
+double tool_limit_s(const struct tool_options *o, const struct rollout_budget *b) {
     double pauses = 0;
     for (unsigned i = 0; i < o->rollout->retries; i++) {
         pauses += fmin(ldexp(o->rollout->retry_backoff_s > 0 ? o->rollout->retry_backoff_s : 5,
                              (int)(i < 16 ? i : 16)),
                        300);
     }
-    return one * (1 + o->rollout->retries) + pauses;
+    return rollout_budget_lifetime_s(b) * (1 + o->rollout->retries) + pauses;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "rollout/budget.h"
 #include "rollout/catalog.h"
 #include "rollout/config.h"
 #include "rollout/factory.h"
@@ -20,8 +21,9 @@ struct argument {
 };
 extern const struct argument argument_table[]; /* Ends with a NULL name. */
 
-/* The table as a JSON Schema. The caller owns it; NULL: no memory. */
-json_t *argument_schema(void);
+/* The table as a JSON Schema, with the defaults that hold under these options. The caller owns it;
+ * NULL: no memory. */
+json_t *argument_schema(const struct tool_options *o);
 
 #define ARGUMENT_AGENT_S 600.0 /* The tool's default for agent_timeout_s, as the reference. */
 
@@ -42,7 +44,13 @@ int tool_request_read(const struct tool_options *o, json_t *arguments, struct to
                       struct err *err) CHECK_RESULT;
 void tool_request_deinit(struct tool_request *r);
 
+/* What the tool's own defaults make of the configuration, under what the operator configured: an
+ * object. The caller owns it; NULL: no memory. */
+json_t *argument_defaults(const struct tool_options *o);
+
+/* The limits of a call that names none. */
+struct rollout_budget tool_budget(const struct tool_options *o);
 /* How long a rollout with these limits takes at most, each attempt and the pauses between. */
-double tool_limit_s(const struct tool_options *o, const struct rollout_limits *l);
+double tool_limit_s(const struct tool_options *o, const struct rollout_budget *b);
 
 #endif

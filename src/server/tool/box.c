@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "server/tool/arguments.h"
 #include "server/tool/rules.h"
@@ -13,7 +14,7 @@
 #define TICK_MS 1000 /* As a rollout's own. */
 
 static int box_begin(struct tool_box *b, struct err *err) {
-    AUTO_JSON json_t *schema = argument_schema();
+    AUTO_JSON json_t *schema = argument_schema(&b->o);
     int r = rules_check(b->o.allow, err);
     r = r < 0
             ? r
@@ -48,6 +49,30 @@ int tool_box_new(const struct tool_options *o, struct tool_box **out, struct err
     }
     *out = b;
     return 0;
+}
+
+int tool_box_check(struct tool_box *b, struct err *err) {
+    struct tool_options o = b->o;
+    struct tool_request q = {0};
+    struct rollout_factory *f = NULL;
+    AUTO_JSON json_t *arguments = json_pack("{s:s}", "instruction", "none");
+    if (!arguments) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    /* Which model, calls may say. */
+    o.endpoint = (struct endpoint_args){.base_url = "https://model.invalid/v1", .model = "any"};
+    int r = tool_request_read(&o, arguments, &q, err);
+    if (r == 0) {
+        q.options.records = b->records;
+        r = rollout_factory_new(&q.options, &f, err);
+        rollout_factory_free(f);
+        tool_request_deinit(&q);
+    }
+    if (r == ERR_ENVIRONMENT && err) {
+        log_warning("calls will fail: %s", err->msg);
+        r = 0;
+    }
+    return r;
 }
 
 void tool_box_free(struct tool_box *b) {

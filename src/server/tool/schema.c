@@ -79,20 +79,41 @@ static json_t *property_of(const struct argument *a) {
     return TAKE(schema);
 }
 
-json_t *argument_schema(void) {
+/* Clients that fill defaults in must not undo what the operator set. */
+static int put_defaults(json_t *properties, const struct tool_options *o) {
+    static const struct {
+        const char *argument, *field;
+    } same[] = {{"max_tokens_cap", "proxy_max_tokens_cap"},
+                {"top_logprobs", "proxy_top_logprobs"},
+                {"agent_timeout_s", "agent_timeout_s"}};
+    AUTO_JSON json_t *defaults = argument_defaults(o);
+    const char *mode = o->rollout->mode == ROLLOUT_BLACK_BOX ? "black_box" : "transparent_proxy";
+    int r = defaults ? json_object_set_new(json_object_get(properties, "mode"), "default",
+                                           json_string(mode))
+                     : -1;
+    for (size_t i = 0; i < ARRAY_LEN(same) && r == 0; i++) {
+        r = json_object_set(json_object_get(properties, same[i].argument), "default",
+                            json_object_get(defaults, same[i].field));
+    }
+    return r;
+}
+
+json_t *argument_schema(const struct tool_options *o) {
     AUTO_JSON json_t *properties = json_object();
     for (const struct argument *a = argument_table; a->name; a++) {
         if (!properties || json_object_set_new(properties, a->name, property_of(a)) < 0) {
             return NULL;
         }
     }
+    if (put_defaults(properties, o) < 0) {
+        return NULL;
+    }
     return json_pack("{s:s, s:O, s:b}", "type", "object", "properties", properties,
                      "additionalProperties", 0);
 }
 
 json_t *tool_input_schema(const struct tool_box *b) {
-    (void)b;
-    return argument_schema();
+    return argument_schema(&b->o);
 }
 
 struct sv tool_schema_text(const struct tool_box *b) {
@@ -100,17 +121,17 @@ struct sv tool_schema_text(const struct tool_box *b) {
 }
 
 json_t *tool_description(const struct tool_box *b) {
-    struct rollout_limits none = {0};
+    struct rollout_budget budget = tool_budget(&b->o);
+    const struct rollout_limits *l = &budget.limits;
     return json_sprintf(
         "Runs one coding task with an agent in a sandbox, records its model calls, grades the "
         "work, and gives the result as JSON (a RolloutResult: reward, verify_results, proxy_turns "
         "with token ids and log-probabilities, files, logs, error). With the default limits a call "
         "takes at most %.0f seconds (sandbox %.0f, agent's placing %.0f, setup %.0f, agent %.0f, "
         "verify %.0f, collecting and teardown %.0f%s), and the time that it waits for its turn: "
-        "set "
-        "your client's time-out above that, or ask for progress. What goes wrong once the sandbox "
-        "is asked for stands in the result's error.",
-        tool_limit_s(&b->o, &none), BUDGET_CREATE_S, BUDGET_INSTALL_S, BUDGET_SETUP_S,
-        ARGUMENT_AGENT_S, BUDGET_VERIFY_S, BUDGET_COLLECT_S + BUDGET_TEARDOWN_S,
+        "set your client's time-out above that, or ask for progress. What goes wrong once the "
+        "sandbox is asked for stands in the result's error.",
+        tool_limit_s(&b->o, &budget), l->create_s, l->install_s, l->setup_s, l->agent_s,
+        l->verify_s, BUDGET_COLLECT_S + BUDGET_TEARDOWN_S,
         b->rollout.retries > 0 ? "; a further attempt after faults that are not the agent's" : "");
 }

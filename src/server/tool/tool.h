@@ -50,6 +50,10 @@ struct tool_options {
 /* ERR_INPUT for a rule that is none. The store, the journal and the gateway open with the first
  * rollout. */
 int tool_box_new(const struct tool_options *o, struct tool_box **out, struct err *err) CHECK_RESULT;
+/* Whether calls that ask for nothing of their own could be done: ERR_INPUT and ERR_UNSUPPORTED,
+ * where the options don't go together. Where the machine lacks something that is a warning only,
+ * since it may be mended. Asks no network. */
+int tool_box_check(struct tool_box *b, struct err *err) CHECK_RESULT;
 /* Every call has ended. Accepts NULL. */
 void tool_box_free(struct tool_box *b);
 

@@ -96,7 +96,10 @@ static int choose_own(const struct tool_options *o, const struct upstream_asked 
                                  .base_url = asked->base_url,
                                  .api_key = asked->api_key,
                                  .model = asked->model,
-                                 .disable_thinking = asked->disable_thinking};
+                                 .is_call = true,
+                                 .disable_thinking = asked->disable_thinking
+                                                         ? asked->disable_thinking
+                                                         : o->endpoint.disable_thinking};
     if (e && !given(asked->api_key) && !allowed && !same_server(&u, address_of(e))) {
         if (!e->default_api_key) {
             return err_set(err, ERR_INPUT,
@@ -114,10 +117,14 @@ int upstream_choose(const struct tool_options *o, const struct upstream_asked *a
     if (given(asked->base_url)) {
         return choose_own(o, asked, out, err);
     }
-    struct endpoint_args args = {.kind = asked->endpoint};
-    if (!given(asked->endpoint)) {
+    struct endpoint_args args = {.kind = asked->endpoint,
+                                 .disable_thinking = o->endpoint.disable_thinking};
+    bool is_operators = !given(asked->endpoint) ||
+                        (o->endpoint.kind && strcmp(asked->endpoint, o->endpoint.kind) == 0);
+    if (is_operators) {
         args = o->endpoint;
     }
+    args.is_call = true;
     if (!given(args.kind) && !given(args.base_url)) {
         return err_set(err, ERR_INPUT,
                        "which model? give endpoint (vllm, openai or hf_router), or base_url, "

@@ -58,6 +58,37 @@ static void the_operator_s_endpoint_stands_in(void **state) {
     assert_string_equal(e.model, "other");
     assert_string_equal(e.api_key, "sk-callers");
     endpoint_deinit(&e);
+    o.endpoint = (struct endpoint_args){.kind = "vllm", .model = "own"};
+    e = chosen(&o, (struct upstream_asked){.endpoint = "vllm"});
+    assert_string_equal(e.model, "own"); /* The same kind: it is the operator's. */
+    endpoint_deinit(&e);
+    e = chosen(&o, (struct upstream_asked){.endpoint = "openai"});
+    assert_string_equal(e.model, "gpt-4o-mini");
+    endpoint_deinit(&e);
+}
+
+static void thinking_is_the_operator_s_unless_the_call_says(void **state) {
+    (void)state;
+    bool no = false;
+    bool yes = true;
+    struct tool_options o = {.endpoint = {.disable_thinking = &no}};
+    struct endpoint e = chosen(&o, (struct upstream_asked){.endpoint = "vllm"});
+    assert_false(e.disable_thinking);
+    endpoint_deinit(&e);
+    e = chosen(&o, (struct upstream_asked){.base_url = "http://127.0.0.1:1", .model = "m"});
+    assert_false(e.disable_thinking);
+    endpoint_deinit(&e);
+    e = chosen(&o, (struct upstream_asked){.endpoint = "vllm", .disable_thinking = &yes});
+    assert_true(e.disable_thinking);
+    endpoint_deinit(&e);
+}
+
+static void what_is_missing_is_told_by_the_names_of_arguments(void **state) {
+    (void)state;
+    struct tool_options o = {0};
+    refused(&o, (struct upstream_asked){.base_url = "http://127.0.0.1:1"}, ERR_INPUT,
+            "no model (give model)");
+    refused(&o, (struct upstream_asked){.endpoint = "hf_router"}, ERR_INPUT, "or give api_key)");
 }
 
 static void the_server_s_key_goes_to_no_address_of_the_call_s(void **state) {
@@ -143,6 +174,8 @@ static void link_local_addresses_are_refused_however_spelled(void **state) {
 static const struct CMUnitTest tests[] = {
     TEST(a_kind_has_the_server_s_address_and_key),
     TEST(the_operator_s_endpoint_stands_in),
+    TEST(thinking_is_the_operator_s_unless_the_call_says),
+    TEST(what_is_missing_is_told_by_the_names_of_arguments),
     TEST(the_server_s_key_goes_to_no_address_of_the_call_s),
     TEST(a_public_server_asks_only_what_is_allowed),
     TEST(link_local_addresses_are_refused_however_spelled),
