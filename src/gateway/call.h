@@ -70,7 +70,6 @@ struct call {
     struct rewrite rewrite;
     struct buf splices;            /* What the intent says of it. */
     struct buf model;              /* What rewrite.model says, once the request was dropped. */
-    bool hides_reasoning;          /* The same for what it asks. */
     struct buf head;               /* Of the request to the engine. */
     const struct profile *profile; /* How the engine is asked. */
     unsigned withdrawn;            /* enum ask: what it is not asked for. */
@@ -152,7 +151,6 @@ extern const struct upstream_events call_upstream_events;
 void call_plan_ask(struct call *c); /* At its beginning. */
 void call_learn_from_head(struct call *c, const struct http1_head *head);
 void call_learn_from_success(struct call *c);
-bool call_hides_reasoning(const struct call *c);
 void call_learn_from_answer(struct call *c); /* At its end. */
 bool call_may_be_refused(const struct call *c);
 /* A refusal that names what only we asked for: to be asked again without it. */

@@ -116,7 +116,6 @@ static void drop_request(struct call *c) {
     if (buf_add_sv(&c->model, model) < 0) {
         return;
     }
-    c->hides_reasoning = call_hides_reasoning(c);
     c->rewrite.model = buf_sv(&c->model);
     c->agent_body = c->agent_text = c->request.text = (struct sv){0};
     buf_deinit(&c->rewrite.text);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "gateway/call.h"
+#include "gateway/scan.h"
 
 /* What one call may be refused before it goes out clean: each refusal is a round trip that the
  * agent waits for. */
@@ -66,15 +67,16 @@ void call_learn_from_success(struct call *c) {
     }
 }
 
-bool call_hides_reasoning(const struct call *c) {
-    return c->hides_reasoning || sv_find(c->agent_text, SV("\"include_reasoning\"")) != (size_t)-1;
+/* Engines then keep the ids of what they hide, too. */
+static bool hides_reasoning(const struct call *c) {
+    return c->request.fields[REQUEST_INCLUDE_REASONING].kind == SCAN_FALSE;
 }
 
 /* Says something, and to one who did not tell the engine to hide it. */
 static bool ought_to_have_ids(const struct call *c, const struct capture_choice *choice) {
     return c->end == END_COMPLETE && choice->finish_reason.len > 0 &&
            (choice->n_rows > 0 || choice->content.len > 0 || choice->n_tools > 0) &&
-           !call_hides_reasoning(c);
+           !hides_reasoning(c);
 }
 
 /* Asked for, and passed over in silence: worth another way, if there is one. */

@@ -19,6 +19,7 @@ static const struct sv names[REQUEST_NAMES] = {
     [REQUEST_N_PROBS] = {"n_probs", 7},
     [REQUEST_CHAT_TEMPLATE_KWARGS] = {"chat_template_kwargs", 20},
     [REQUEST_TOOLS] = {"tools", 5},
+    [REQUEST_INCLUDE_REASONING] = {"include_reasoning", 17},
     [REQUEST_TEMPERATURE] = {"temperature", 11},
     [REQUEST_TOP_P] = {"top_p", 5},
     [REQUEST_TOP_K] = {"top_k", 5},

@@ -38,6 +38,7 @@ enum request_name {
     REQUEST_N_PROBS,
     REQUEST_CHAT_TEMPLATE_KWARGS,
     REQUEST_TOOLS,
+    REQUEST_INCLUDE_REASONING,
     /* From here on: what the record calls sampling. */
     REQUEST_TEMPERATURE,
     REQUEST_TOP_P,

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "net/conn_internal.h"
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -175,18 +174,11 @@ void conn_kick(struct conn *c) {
 }
 
 static int prepare_socket(struct conn *c, struct err *err) {
-    struct sockaddr_storage addr = {0};
-    socklen_t n = sizeof addr;
-    if (getsockname(c->fd, (struct sockaddr *)&addr, &n) < 0) {
-        return err_sys(err, ERR_SYS, errno, "cannot use a connection");
-    }
-    c->is_unix = addr.ss_family == AF_UNIX;
     int one = 1;
     /* Events are small and must not wait for an acknowledgement: without it 40 ms stalls. */
-    if (!c->is_unix && setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) < 0) {
-        return err_sys(err, ERR_SYS, errno, "cannot use a connection");
-    }
-    return fd_set_nonblocking(c->fd, err);
+    int r = setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    c->is_unix = r < 0 && errno == EOPNOTSUPP;
+    return r == 0 || c->is_unix ? 0 : err_sys(err, ERR_SYS, errno, "cannot use a connection");
 }
 
 static int start(struct conn *c, struct err *err) {

@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,7 @@ struct watch {
 };
 
 static void try_next(struct dial *d);
+static void connected(struct dial *d);
 static void shake_hands(struct dial *d);
 
 static void drop_user(struct dial *d) {
@@ -139,10 +141,8 @@ static void on_connect_ready(uv_poll_t *poll, int status, int events) {
     if (errnum) {
         err_set(&d->last, ERR_CONNECT, "%s", strerror(errnum));
         try_next(d);
-    } else if (d->tls_context) {
-        shake_hands(d);
     } else {
-        succeed(d);
+        connected(d);
     }
 }
 
@@ -215,6 +215,13 @@ static void set_probes(int fd) {
     }
 }
 
+/* Within a machine the handshake is over when connect returns, though it says it is not. */
+static bool is_connected(int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    return poll(&p, 1, 0) == 1 && p.revents == POLLOUT;
+}
+
+/* 1: connected already. */
 static int start_connect(struct dial *d, const struct sockaddr_storage *a) {
     bool is_v6 = a->ss_family == AF_INET6;
     socklen_t n = is_v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
@@ -226,7 +233,15 @@ static int start_connect(struct dial *d, const struct sockaddr_storage *a) {
     if (connect(d->fd, (const struct sockaddr *)a, n) < 0 && errno != EINPROGRESS) {
         return err_set(&d->last, ERR_CONNECT, "%s", strerror(errno));
     }
-    return watch(d, UV_WRITABLE, on_connect_ready);
+    return is_connected(d->fd) ? 1 : watch(d, UV_WRITABLE, on_connect_ready);
+}
+
+static void connected(struct dial *d) {
+    if (d->tls_context) {
+        shake_hands(d);
+    } else {
+        succeed(d);
+    }
 }
 
 /* All of them: a name that also stands for a good address is no better. */
@@ -254,7 +269,11 @@ static void try_next(struct dial *d) {
     while (d->next_address < d->n_addresses && clock_ms() < d->deadline_ms) {
         const struct sockaddr_storage *a = &d->addresses[d->next_address++];
         start_attempt_timer(d);
-        if (start_connect(d, a) == 0) {
+        int r = start_connect(d, a);
+        if (r > 0) {
+            connected(d);
+        }
+        if (r >= 0) {
             return;
         }
         close_socket(d);

@@ -15,8 +15,9 @@
 #include "base/mem.h"
 #include "net/loop_internal.h"
 
-/* Taken in one go before other connections get their turn. */
-#define ACCEPT_BATCH 64
+/* Taken in one go before other connections get their turn: each brings a whole request, and with
+ * many at once events that are due would wait for all of them. */
+#define ACCEPT_BATCH 4
 
 struct listener {
     uv_poll_t poll;
