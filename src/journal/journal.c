@@ -21,6 +21,8 @@
 #define BATCH_MAX 256                /* Records of one write. */
 #define BATCH_SPANS_MAX 1024         /* Runs of memory of one write; the kernel takes no more. */
 #define RETRY_MS 1000                /* After a failure, one append in this time is tried. */
+#define SLOW_MS 5                    /* A write into the page cache takes a tenth of one. */
+#define SLOW_PAUSE_MS 10000          /* After a slow one the thread has all writes this long. */
 
 /* A record in the queue, without its checksums. */
 struct item {
@@ -49,7 +51,8 @@ struct journal {
     struct err failure; /* Of the last write; code 0: it worked. */
     int64_t retry_at;
     struct places places;
-    unsigned segments; /* Begun so far. */
+    unsigned segments;    /* Begun so far. */
+    int64_t thread_until; /* Till then nobody else writes: the disk was slow. */
     bool is_writing;
     bool closing;
 };
@@ -288,10 +291,20 @@ int journal_append_kept(struct journal *j, const struct journal_record *r, journ
 }
 
 /* Takes the place of the writer thread, if it has nothing to do. */
-static bool become_writer(struct journal *j) {
-    bool is_free = !j->segment.durable && !j->is_writing && !j->first;
+static bool become_writer(struct journal *j, int64_t now) {
+    bool is_free = !j->segment.durable && !j->is_writing && !j->first && now >= j->thread_until;
     j->is_writing = j->is_writing || is_free;
     return is_free;
+}
+
+/* Who writes on his own is kept up once by a disk that stalls, and not again and again. */
+static void note_speed(struct journal *j, int64_t began) {
+    int64_t now = clock_ms();
+    if (now - began > SLOW_MS) {
+        pthread_mutex_lock(&j->lock);
+        j->thread_until = now + SLOW_PAUSE_MS;
+        pthread_mutex_unlock(&j->lock);
+    }
 }
 
 int journal_append_at_once(struct journal *j, const struct journal_record *r, journal_done_fn done,
@@ -303,9 +316,10 @@ int journal_append_at_once(struct journal *j, const struct journal_record *r, jo
     if (!item) {
         return err_set(err, own.code, "%s", own.msg);
     }
+    int64_t began = clock_ms();
     pthread_mutex_lock(&j->lock);
     int code = admit(j, item->n, err);
-    bool is_writer = code == 0 && become_writer(j);
+    bool is_writer = code == 0 && become_writer(j, began);
     if (code == 0 && !is_writer) {
         item->done = done;
         item->arg = arg;
@@ -325,6 +339,7 @@ int journal_append_at_once(struct journal *j, const struct journal_record *r, jo
         return code;
     }
     unsigned whole = write_batch(j, &batch, &first, &own);
+    note_speed(j, began);
     finish_batch(j, &batch, whole, first, &own);
     return whole == 1 ? 1 : err_set(err, own.code, "%s", own.msg);
 }

@@ -82,8 +82,8 @@ int journal_append_kept(struct journal *j, const struct journal_record *r, journ
 
 /* As journal_append_kept; but where nothing else is to be written the caller writes the record
  * itself, without waking a thread: 1, it counts, and `done` is not called (0: it will be). That
- * takes as long as the disk lets it, so it is for who keeps nobody else waiting. A durable journal
- * always queues.
+ * takes as long as the disk lets it; once it was slow, records are queued for some seconds. A
+ * durable journal always queues.
  */
 int journal_append_at_once(struct journal *j, const struct journal_record *r, journal_done_fn done,
                            void *arg, struct err *err) CHECK_RESULT;

@@ -125,18 +125,15 @@ static void an_idle_journal_is_written_to_at_once(void **state) {
     for (int durable = 0; durable < 2; durable++) {
         struct journal *j =
             open_journal(&(struct journal_options){.dir = root, .durable = durable});
-        for (uint64_t i = 1; i <= 3; i++) {
-            struct journal_record r = record(i, SV("[1]"));
-            int rc = journal_append_at_once(j, &r, post, &done, &err);
-            assert_int_equal(rc, !durable);
-            if (durable) {
-                while (sem_wait(&done) < 0) {
-                }
+        struct journal_record r = record(1, SV("[1]"));
+        assert_int_equal(journal_append_at_once(j, &r, post, &done, &err), !durable);
+        if (durable) {
+            while (sem_wait(&done) < 0) {
             }
         }
         assert_int_equal(sem_trywait(&done), -1);
         struct journal_reader *reader = open_reader();
-        assert_int_equal(count_records(reader), 3 + 3 * (unsigned)durable);
+        assert_int_equal(count_records(reader), 1 + (unsigned)durable);
         journal_reader_close(reader);
         assert_ok(journal_flush(j, &err), &err);
         journal_close(j);
