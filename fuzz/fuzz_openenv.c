@@ -14,7 +14,7 @@ static json_t *read_all(const json_t *value) {
     const char *episode = NULL;
     double timeout_s = 0;
     action_read(value, &f, &action);
-    BUG_IF(!faults_any(&f) && !action.lists && !action.tool);
+    BUG_IF(!faults_any(&f) && !action.lists && !action.tool.p);
     BUG_IF(action.arguments && !json_is_object(action.arguments));
     faults_of_reset(&f, value, &episode);
     BUG_IF(episode && strlen(episode) > 4 * EPISODE_ID_MAX);

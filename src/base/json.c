@@ -76,6 +76,10 @@ int json_quote(struct sv text, struct buf *out) {
     return r < 0 ? r : buf_addc(out, '"');
 }
 
+struct sv json_sv(const json_t *value) {
+    return (struct sv){json_string_value(value), json_string_length(value)};
+}
+
 json_t *json_text(struct sv text) {
     json_t *value = json_stringn(text.p, text.n);
     if (value) {

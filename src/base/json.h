@@ -33,6 +33,9 @@ int json_quote(struct sv text, struct buf *out) CHECK_RESULT;
 /* The same as a jansson string, never NULL but for want of memory. The caller owns it. */
 json_t *json_text(struct sv text);
 
+/* What a string holds, NULs too; empty and without a place for what is none. */
+struct sv json_sv(const json_t *value);
+
 /*
  * Reading an object with fixed fields. Every getter takes the object, the field and where the
  * object stands ("task.json: limits") for the message. A missing field or null leaves *out alone

@@ -57,6 +57,7 @@ class Http(Case):
             answer = conn.getresponse()
             self.assertEqual((answer.status, answer.getheader("Location")), (307, "/web/"))
             conn.close()
+            self.assertEqual(s.ask("POST", path)[0], 405)
         self.assertEqual(s.get("/web/")[0], 200)
         self.assertIn("/web/reset", s.get("/openapi.json")[1]["paths"])
         self.assertEqual(s.get("/web/metadata")[1]["name"], "opencode_env")
@@ -92,6 +93,7 @@ class Http(Case):
             status, got = s.ask("POST", "/reset", body)
             self.assertEqual((status, got["detail"][0]["loc"]), (422, loc))
             self.assertEqual(set(got["detail"][0]), {"type", "loc", "msg", "input"})
+        self.assertEqual(s.ask("POST", "/reset", {"episode_id": "a\0b"})[0], 422)
         self.assertEqual(s.ask("POST", "/reset", "not json")[0], 422)
         self.assertEqual(s.ask("POST", "/reset", [])[0], 422)
         self.assertEqual(s.ask("POST", "/reset", {"episode_id": "ä" * 255})[0], 200)
@@ -112,6 +114,9 @@ class Http(Case):
         got = s.ask("POST", "/step", {"action": {"tool_name": "dance"}})[1]["observation"]
         self.assertEqual(got["error"]["error_type"], "tool_not_found")
         self.assertEqual(set(got["error"]), {"error_type", "message"})
+        got = s.ask("POST", "/step", {"action": {"tool_name": "run_rollout\0"}})[1]["observation"]
+        self.assertEqual((got["tool_name"], got["error"]["error_type"]),
+                         ("run_rollout\0", "tool_not_found"))
         got = s.ask("POST", "/step", {"action": {"tool_name": "run_rollout"}})[1]["observation"]
         self.assertEqual((got["result"], got["error"]["error_type"]), (None, "invalid_args"))
         self.assertIn("instruction", got["error"]["message"])
@@ -199,7 +204,10 @@ class Rpc(Case):
         got = s.rpc("tools/call", {})["error"]
         self.assertEqual(got["code"], -32602)
         self.assertIn("name", got["message"])
-        self.assertEqual(s.rpc("tools/call", {"name": "dance"})["error"]["code"], -32603)
+        for name in ("dance", "run_rollout\0"):
+            got = s.rpc("tools/call", {"name": name})["error"]
+            self.assertEqual(got["code"], -32603)
+            self.assertIn("Unknown tool", got["message"])
         got = s.rpc("tools/call", {"name": "run_rollout", "arguments": {"mode": "dance",
                                                                         "instruction": "x"}})
         self.assertEqual(got["error"]["code"], -32603)
@@ -263,6 +271,7 @@ class WebSocket(Case):
         self.expect_error(ws, "{", "INVALID_JSON")
         self.expect_error(ws, "{}", "UNKNOWN_TYPE", "Unknown message type: None")
         self.expect_error(ws, '{"type":"dance"}', "UNKNOWN_TYPE", "Unknown message type: dance")
+        self.expect_error(ws, '{"type":"close\\u0000"}', "UNKNOWN_TYPE")
         for text in ('{"type":"step"}', '{"type":"step","data":3}', '{"type":"state","data":{}}',
                      '{"type":"reset","more":1}', '{"type":"close","x":1}', '{"type":"mcp"}',
                      '{"type":"step","data":{"tool_name":"t","x":1}}',

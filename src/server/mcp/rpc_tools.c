@@ -103,7 +103,7 @@ void rpc_call_tool(struct rpc_request *q, const json_t *params) {
         rpc_fail(q, RPC_INVALID_PARAMS, NULL, "'arguments' in params has to be an object");
         return;
     }
-    if (strcmp(json_string_value(name), TOOL_NAME) != 0) {
+    if (!sv_eq(json_sv(name), SV(TOOL_NAME))) {
         rpc_fail(q, o->face == RPC_MCP ? RPC_INVALID_PARAMS : RPC_INTERNAL, NULL,
                  "Unknown tool: '%.100s'", json_string_value(name));
         return;

@@ -76,6 +76,8 @@ static void check_text(struct faults *f, const json_t *object, const char *field
     struct sv text = {json_string_value(value), json_string_length(value)};
     if (!json_is_string(value)) {
         fault_add(f, "string_type", field, "Input should be a valid string", value);
+    } else if (text.n > 0 && memchr(text.p, 0, text.n)) {
+        fault_add(f, "value_error", field, "Value error, a NUL is not allowed", value);
     } else if (utf8_first(text, EPISODE_ID_MAX).n < text.n) {
         fault_add(f, "string_too_long", field, "String should have at most 255 characters", value);
     } else if (out) {

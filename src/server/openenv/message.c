@@ -105,18 +105,20 @@ static enum message_fate take_object(const struct message_context *c, const json
     static const char *const without[] = {"type", NULL};
     struct faults f = {0};
     const json_t *type = json_object_get(message, "type");
-    const char *word = json_is_string(type) ? json_string_value(type) : "";
+    struct sv word = json_sv(type);
     enum message_fate fate = MESSAGE_ANSWERED;
-    bool is_bare = strcmp(word, "state") == 0 || strcmp(word, "close") == 0;
+    bool is_state = sv_eq(word, SV("state"));
+    bool is_bare = is_state || sv_eq(word, SV("close"));
+    bool is_mcp = sv_eq(word, SV("mcp"));
     faults_of_extra(&f, message, is_bare ? without : with_data);
-    if (strcmp(word, "reset") == 0) {
+    if (sv_eq(word, SV("reset"))) {
         *r = reset(c, message, &f, out);
-    } else if (strcmp(word, "step") == 0) {
+    } else if (sv_eq(word, SV("step"))) {
         fate = step(c, message, &f, started, out, r);
-    } else if (strcmp(word, "mcp") == 0 && !faults_any(&f)) {
+    } else if (is_mcp && !faults_any(&f)) {
         fate = rpc(c, message, &f, out, r);
-    } else if (is_bare || strcmp(word, "mcp") == 0) {
-        fate = faults_any(&f) || strcmp(word, "state") == 0 ? MESSAGE_ANSWERED : MESSAGE_CLOSES;
+    } else if (is_bare || is_mcp) {
+        fate = faults_any(&f) || is_state ? MESSAGE_ANSWERED : MESSAGE_CLOSES;
         *r = faults_any(&f) ? put_faults(&f, out) : fate == MESSAGE_ANSWERED ? state(c, out) : 0;
     } else {
         *r = unknown(type, out);

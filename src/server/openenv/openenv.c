@@ -107,6 +107,16 @@ static void web_state(struct openenv *e, struct exchange *x) {
     with_web(e, x, http_state);
 }
 
+/* To a name beside this one: behind a key in the path the key is neither lost nor said. */
+static void redirect(struct openenv *e, struct exchange *x) {
+    struct sv path = exchange_path(x);
+    bool has_prefix = !sv_eq(path, SV("/")) && !sv_eq(path, SV("/web"));
+    (void)e;
+    const struct server_field to = {SV("Location"), has_prefix ? SV("web/") : SV("/web/")};
+    (void)exchange_start(x, 307, &to, 1, HTTP1_LENGTH, 0);
+    exchange_end(x);
+}
+
 struct route {
     const char *path;
     bool posts;
@@ -125,6 +135,8 @@ static const struct route routes[] = {
     {"/reset", true, true, false, reset},
     {"/step", true, true, false, step},
     {"/state", false, true, false, state},
+    {"/", false, false, true, redirect},
+    {"/web", false, false, true, redirect},
     {"/web/", false, false, true, page},
     {"/web/metadata", false, false, true, web_metadata},
     {"/web/reset", true, false, true, web_reset},
@@ -135,14 +147,6 @@ static const struct route routes[] = {
 static bool is_method(const struct route *route, struct sv method) {
     return route->posts ? sv_eq(method, SV("POST"))
                         : sv_eq(method, SV("GET")) || sv_eq(method, SV("HEAD"));
-}
-
-/* To a name beside this one: behind a key in the path the key is neither lost nor said. */
-static void redirect(struct exchange *x, struct sv path) {
-    bool has_prefix = exchange_path(x).n > path.n;
-    const struct server_field to = {SV("Location"), has_prefix ? SV("web/") : SV("/web/")};
-    (void)exchange_start(x, 307, &to, 1, HTTP1_LENGTH, 0);
-    exchange_end(x);
 }
 
 static bool answer_socket(struct openenv *e, struct exchange *x, struct sv path) {
@@ -157,10 +161,6 @@ static bool answer_socket(struct openenv *e, struct exchange *x, struct sv path)
 bool openenv_request(struct openenv *e, struct exchange *x, struct sv path) {
     const struct openenv_options *o = &e->options;
     if (answer_socket(e, x, path)) {
-        return true;
-    }
-    if (o->web && (sv_eq(path, SV("/")) || sv_eq(path, SV("/web")))) {
-        redirect(x, path);
         return true;
     }
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/json.h"
 #include "base/mem.h"
@@ -16,9 +15,8 @@ void action_read(const json_t *data, struct faults *f, struct action *out) {
     static const char *const of_call[] = {"type", "metadata", "tool_name", "arguments", NULL};
     const json_t *type = json_object_get(data, "type");
     const json_t *tool = json_object_get(data, "tool_name");
-    out->lists = type && json_is_string(type) && strcmp(json_string_value(type), "list_tools") == 0;
-    if (type && !out->lists &&
-        (!json_is_string(type) || strcmp(json_string_value(type), "call_tool") != 0)) {
+    out->lists = sv_eq(json_sv(type), SV("list_tools"));
+    if (type && !out->lists && !sv_eq(json_sv(type), SV("call_tool"))) {
         fault_add(f, "literal_error", "type", "Input should be 'call_tool' or 'list_tools'", type);
     }
     faults_of_extra(f, data, out->lists ? of_list : of_call);
@@ -33,7 +31,7 @@ void action_read(const json_t *data, struct faults *f, struct action *out) {
     } else if (!json_is_string(tool)) {
         fault_add(f, "string_type", "tool_name", "Input should be a valid string", tool);
     }
-    out->tool = json_string_value(tool);
+    out->tool = json_sv(tool);
     out->arguments =
         json_object_get(data, "arguments") ? faults_need_object(f, data, "arguments") : NULL;
 }
@@ -61,12 +59,13 @@ static int put_tools(const struct tool_box *tools, struct buf *out) {
     return r < 0 ? r : put_payload(buf_sv(&observation), out);
 }
 
-static int put_unknown_tool(const char *tool, struct buf *out) {
+static int put_unknown_tool(struct sv tool, struct buf *out) {
     AUTO_BUF struct buf observation = {0};
-    AUTO_FREE char *message = mem_printf("Unknown tool: '%s' (there is %s)", tool, TOOL_NAME);
+    AUTO_FREE char *message =
+        mem_printf("Unknown tool: '%.*s' (there is %s)", SV_ARG(tool), TOOL_NAME);
     AUTO_JSON json_t *value =
-        json_pack("{s:o, s:n, s:{s:s, s:o}}", "tool_name", json_text(sv_from(tool)), "result",
-                  "error", "error_type", "tool_not_found", "message", json_text(sv_from(message)));
+        json_pack("{s:o, s:n, s:{s:s, s:o}}", "tool_name", json_text(tool), "result", "error",
+                  "error_type", "tool_not_found", "message", json_text(sv_from(message)));
     int r = value ? json_compact(value, &observation) : ERR_NOMEM;
     return r < 0 ? r : put_payload(buf_sv(&observation), out);
 }
@@ -164,7 +163,7 @@ static void start_call(const struct step_options *o, const struct action *a, str
 void step_start(const struct step_options *o, const struct action *a, struct step **out) {
     AUTO_BUF struct buf payload = {0};
     *out = NULL;
-    if (!a->lists && strcmp(a->tool, TOOL_NAME) == 0) {
+    if (!a->lists && sv_eq(a->tool, SV(TOOL_NAME))) {
         start_call(o, a, out);
         return;
     }

@@ -11,7 +11,7 @@
 
 struct action {
     bool lists; /* list_tools; else call_tool. */
-    const char *tool;
+    struct sv tool;
     const json_t *arguments; /* NULL: none. */
 };
 

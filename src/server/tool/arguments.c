@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "rollout/budget.h"
@@ -232,11 +233,18 @@ static int check_word(const char *where, const char *name, const char *word,
         }
     }
     const char *near = word ? json_nearest(word, known) : NULL;
+    AUTO_BUF struct buf all = {0};
+    for (size_t i = 0; word && known[i]; i++) {
+        const char *between = i == 0 ? "" : known[i + 1] ? ", " : " or ";
+        if (buf_addf(&all, "%s%s", between, known[i]) < 0) {
+            return no_memory(err);
+        }
+    }
     return !word  ? 0
-           : near ? err_set(err, ERR_INPUT, "%s: %s: '%s' is not known (did you mean '%s'?)", where,
-                            name, word, near)
-                  : err_set(err, ERR_INPUT, "%s: %s: '%s' is not known (use '%s')", where, name,
-                            word, known[0]);
+           : near ? err_set(err, ERR_INPUT, "%s: %s: '%.100s' is not known (did you mean '%s'?)",
+                            where, name, word, near)
+                  : err_set(err, ERR_INPUT, "%s: %s: '%.100s' is not known (use %s)", where, name,
+                            word, buf_cstr(&all));
 }
 
 /* A backend that the operator did not choose needs his leave. */

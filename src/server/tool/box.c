@@ -111,7 +111,45 @@ unsigned tool_box_calls(struct tool_box *b) {
     return n;
 }
 
-int box_admit(struct tool_box *b, struct err *err) {
+/* The next four with the lock held. */
+static void line_up(struct tool_call *c) {
+    struct tool_call **at = &c->box->first_waiting;
+    while (*at) {
+        at = &(*at)->next_waiting;
+    }
+    c->next_waiting = NULL;
+    c->is_in_line = true;
+    *at = c;
+}
+
+static void step_out(struct tool_call *c) {
+    struct tool_call **at = &c->box->first_waiting;
+    if (!c->is_in_line) {
+        return;
+    }
+    while (*at != c) {
+        at = &(*at)->next_waiting;
+    }
+    *at = c->next_waiting;
+    c->is_in_line = false;
+    pthread_cond_broadcast(&c->box->turn);
+}
+
+/* How many came before it, and still wait; or of them those that are ready. */
+static unsigned before(const struct tool_call *c, bool ready) {
+    unsigned n = 0;
+    for (const struct tool_call *at = c->box->first_waiting; at != c; at = at->next_waiting) {
+        n += !ready || at->is_ready;
+    }
+    return n;
+}
+
+static bool has_to_wait(const struct tool_call *c) {
+    return before(c, /* ready= */ true) > 0 || c->box->running >= c->box->concurrent_max;
+}
+
+int box_admit(struct tool_call *c, struct err *err) {
+    struct tool_box *b = c->box;
     pthread_mutex_lock(&b->lock);
     unsigned most = b->concurrent_max + TOOL_WAITING_MAX;
     int r =
@@ -119,47 +157,19 @@ int box_admit(struct tool_box *b, struct err *err) {
         : b->calls >= most
             ? err_set(err, ERR_FULL, "busy: %u rollouts run or wait (try again later)", b->calls)
             : 0;
-    b->calls += r == 0;
+    if (r == 0) {
+        b->calls++;
+        line_up(c);
+    }
     pthread_mutex_unlock(&b->lock);
     return r;
 }
 
-void box_leave(struct tool_box *b) {
-    pthread_mutex_lock(&b->lock);
-    b->calls--;
-    pthread_mutex_unlock(&b->lock);
-}
-
-/* The next five with the lock held. */
-static void line_up(struct tool_call *c) {
-    struct tool_call **at = &c->box->first_waiting;
-    while (*at) {
-        at = &(*at)->next_waiting;
-    }
-    c->next_waiting = NULL;
-    *at = c;
-}
-
-static void step_out(struct tool_call *c) {
-    struct tool_call **at = &c->box->first_waiting;
-    while (*at != c) {
-        at = &(*at)->next_waiting;
-    }
-    *at = c->next_waiting;
-    pthread_cond_broadcast(&c->box->turn);
-}
-
-/* Calls that come first: those that run, if no place is free, and those in the line before. */
-static unsigned before(const struct tool_call *c) {
-    unsigned n = 0;
-    for (const struct tool_call *at = c->box->first_waiting; at != c; at = at->next_waiting) {
-        n++;
-    }
-    return n;
-}
-
-static bool has_to_wait(const struct tool_call *c) {
-    return c->box->first_waiting != c || c->box->running >= c->box->concurrent_max;
+void box_leave(struct tool_call *c) {
+    pthread_mutex_lock(&c->box->lock);
+    step_out(c);
+    c->box->calls--;
+    pthread_mutex_unlock(&c->box->lock);
 }
 
 static void tell_place(struct tool_call *c, unsigned place, bool tick, int64_t since_ms) {
@@ -177,9 +187,9 @@ int box_take_turn(struct tool_call *c, struct err *err) {
     unsigned told = UINT32_MAX;
     deadline_ms tick = deadline_in_ms(TICK_MS);
     pthread_mutex_lock(&b->lock);
-    line_up(c);
+    c->is_ready = true;
     while (!cancel_thrown(c->cancel) && !b->refuses && has_to_wait(c)) {
-        unsigned place = before(c);
+        unsigned place = before(c, /* ready= */ false);
         if (place != told || deadline_passed(tick)) {
             tell_place(c, place, place == told, since);
             told = place;

@@ -24,7 +24,7 @@ struct tool_box {
 
     pthread_mutex_t lock;            /* Over all below. */
     pthread_cond_t turn;             /* The line moved, or somebody in it was cancelled. */
-    struct tool_call *first_waiting; /* Linked by next_waiting, in their order. */
+    struct tool_call *first_waiting; /* Linked by next_waiting, in the order in which they came. */
     unsigned running;
     unsigned calls;
     bool refuses;
@@ -36,20 +36,23 @@ struct tool_call {
     json_t *arguments; /* A copy: the thread's alone. */
     struct cancel *cancel;
     pthread_t thread;
-    struct tool_call *next_waiting;
-    bool began; /* A rollout: whatever comes is a result. The thread's, as all below. */
+    struct tool_call *next_waiting; /* The box's lock is over these three. */
+    bool is_in_line;
+    bool is_ready; /* Its arguments are good. */
+    bool began;    /* A rollout: whatever comes is a result. The thread's, as all below. */
 
     enum tool_outcome outcome;
     struct answer answer; /* Of other outcomes than TOOL_DONE, the error. */
     json_t *result;       /* Of TOOL_DONE. */
 };
 
-/* Counts the call in; ERR_FULL: too many wait; ERR_STATE: the server ends. */
-int box_admit(struct tool_box *b, struct err *err) CHECK_RESULT;
-void box_leave(struct tool_box *b);
+/* Counts the call in and gives it a place in the line; ERR_FULL: too many wait; ERR_STATE: the
+ * server ends. */
+int box_admit(struct tool_call *c, struct err *err) CHECK_RESULT;
+void box_leave(struct tool_call *c); /* Also its place, if it still has one. */
 
-/* Waits until this call may run, and tells its watch meanwhile; ERR_CANCELLED. Its thread calls,
- * and box_end_turn after. */
+/* Waits until this call may run, and tells its watch meanwhile; ERR_CANCELLED. Who came before and
+ * is not ready holds nobody up. Its thread calls, and box_end_turn after. */
 int box_take_turn(struct tool_call *c, struct err *err) CHECK_RESULT;
 void box_end_turn(struct tool_box *b);
 

@@ -170,7 +170,7 @@ static void deliver_end(void *arg) {
     bool told = c->answer.quoted.len > 0;
     const json_t *reward = json_object_get(c->result, "reward");
     pthread_join(c->thread, NULL); /* This was the last that it did. */
-    box_leave(c->box);
+    box_leave(c);
     c->watch.on_done(c->watch.arg,
                      &(struct tool_result){
                          .outcome = c->outcome,
@@ -229,7 +229,7 @@ int tool_call_start(struct tool_box *b, const json_t *arguments, const struct to
     }
     c->box = b;
     c->watch = *w;
-    if (box_admit(b, &refused) < 0) {
+    if (box_admit(c, &refused) < 0) {
         fail(c, &refused);
         loop_post(w->loop, deliver_refusal, c);
         *out = c;
@@ -237,7 +237,7 @@ int tool_call_start(struct tool_box *b, const json_t *arguments, const struct to
     }
     int r = call_begin(c, arguments, err);
     if (r < 0) {
-        box_leave(b);
+        box_leave(c);
         call_free(c);
         return r;
     }

@@ -50,7 +50,7 @@ static void an_action_lists_the_tools_or_calls_one(void **state) {
     assert_true(a.lists);
     action_read(call, &f, &a);
     assert_false(a.lists);
-    assert_string_equal(a.tool, "t");
+    assert_true(sv_eq(a.tool, SV("t")));
     assert_int_equal(json_object_size(a.arguments), 1);
     assert_false(faults_any(&f));
 }

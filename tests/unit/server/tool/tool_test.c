@@ -95,7 +95,7 @@ static void wrong_arguments_are_told_and_nothing_begins(void **state) {
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"a\\nb\": 1}", "'a b'");
     assert_refused(b, "{" MODEL ", \"instruction\": 7}", "instruction: want a string");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"mode\": \"proxy\"}",
-                   "mode: 'proxy' is not known");
+                   "mode: 'proxy' is not known (use transparent_proxy or black_box)");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"backend\": \"lokal\"}",
                    "backend: 'lokal' is not known (did you mean 'local'?)");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"agent\": \"nobody\"}",
@@ -269,6 +269,51 @@ static void above_the_limit_calls_wait_in_their_order(void **state) {
     }
 }
 
+static void calls_that_come_at_once_wait_in_the_order_in_which_they_came(void **state) {
+    struct bench *b = *state;
+    static struct caller c[24];
+    char place[64];
+    b->options.concurrent_max = 1;
+    bench_open(b);
+    fake.agent_goes_on = true;
+    caller_start(&c[0], b, simple);
+    caller_wait_event(&c[0], "agent: agent running");
+    for (size_t i = 1; i < ARRAY_LEN(c); i++) {
+        caller_start(&c[i], b, simple); /* Their threads are ready in any order. */
+    }
+    for (size_t i = 1; i < ARRAY_LEN(c); i++) {
+        snprintf(place, sizeof place, "all places are taken, %zu before this one\n", i - 1);
+        caller_wait_event(&c[i], place);
+    }
+    tool_box_cancel(b->box, /* hard= */ false);
+    for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+        caller_wait(&c[i]);
+        caller_deinit(&c[i]);
+    }
+}
+
+static void a_call_whose_arguments_are_wrong_holds_nobody_up(void **state) {
+    struct bench *b = *state;
+    struct caller c[3];
+    b->options.concurrent_max = 1;
+    bench_open(b);
+    fake.agent_goes_on = true;
+    caller_start(&c[0], b, simple);
+    caller_wait_event(&c[0], "agent: agent running");
+    caller_start(&c[1], b, "{}");
+    caller_start(&c[2], b, simple);
+    caller_wait(&c[1]);
+    assert_int_equal(c[1].outcome, TOOL_INVALID);
+    caller_wait_event(&c[2], "all places are taken, 0 before this one\n");
+    caller_cancel(&c[0]);
+    caller_wait_event(&c[2], "agent: agent running");
+    tool_box_cancel(b->box, /* hard= */ false);
+    for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+        caller_wait(&c[i]);
+        caller_deinit(&c[i]);
+    }
+}
+
 static void when_too_many_wait_a_call_is_told_that_it_is_busy(void **state) {
     struct bench *b = *state;
     static struct caller c[1 + TOOL_WAITING_MAX + 1];
@@ -406,6 +451,8 @@ static const struct CMUnitTest tests[] = {
     TEST(what_fails_once_it_began_is_a_result),
     TEST(a_result_that_cannot_be_written_is_a_result_all_the_same),
     TEST(above_the_limit_calls_wait_in_their_order),
+    TEST(calls_that_come_at_once_wait_in_the_order_in_which_they_came),
+    TEST(a_call_whose_arguments_are_wrong_holds_nobody_up),
     TEST(when_too_many_wait_a_call_is_told_that_it_is_busy),
     TEST(a_server_that_ends_refuses_and_cancels),
     TEST(no_key_is_in_an_answer_a_record_or_an_event),
