@@ -10,14 +10,6 @@
  * from OPENAI_BASE_URL and OPENAI_API_KEY.
  */
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        int try_r_ = (call);                                                                       \
-        if (try_r_ < 0) {                                                                          \
-            return try_r_;                                                                         \
-        }                                                                                          \
-    } while (0)
-
 #define INSTRUCTION_FILE "/task/instruction.md"
 #define UNNAMED_MODEL "intercepted/" /* Before a name that nobody rewrites on its way. */
 
@@ -114,15 +106,8 @@ static int build(const struct agent_config *config, const struct agent_job *job,
 
 static int plan(const struct agent_config *config, const struct agent_job *job,
                 struct agent_plan *out, struct err *err) {
-    struct agent_plan p = {0};
-    int r = check(config, job, err);
-    r = r < 0 ? r : build(config, job, &p, err);
-    if (r < 0) {
-        agent_plan_deinit(&p);
-        return r;
-    }
-    *out = p;
-    return 0;
+    static const struct plan_maker maker = {.check = check, .build = build};
+    return plan_make(&maker, config, job, out, err);
 }
 
 /* Nothing is known of its calls, so all of them count. */

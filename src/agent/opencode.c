@@ -117,15 +117,8 @@ static int build(const struct agent_config *config, const struct agent_job *job,
 
 static int plan(const struct agent_config *config, const struct agent_job *job,
                 struct agent_plan *out, struct err *err) {
-    struct agent_plan p = {0};
-    int r = check(config, job, err);
-    r = r < 0 ? r : build(config, job, &p, err);
-    if (r < 0) {
-        agent_plan_deinit(&p);
-        return r;
-    }
-    *out = p;
-    return 0;
+    static const struct plan_maker maker = {.check = check, .build = build};
+    return plan_make(&maker, config, job, out, err);
 }
 
 const struct agent agent_opencode = {

@@ -6,14 +6,6 @@
 #include "base/json.h"
 #include "base/mem.h"
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        int try_r_ = (call);                                                                       \
-        if (try_r_ < 0) {                                                                          \
-            return try_r_;                                                                         \
-        }                                                                                          \
-    } while (0)
-
 /* Each of these was measured to shorten the start or to keep the network quiet. */
 static const char *const switches[] = {
     "OPENCODE_DISABLE_AUTOUPDATE",

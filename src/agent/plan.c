@@ -31,6 +31,19 @@ void agent_plan_deinit(struct agent_plan *p) {
     *p = (struct agent_plan){0};
 }
 
+int plan_make(const struct plan_maker *maker, const struct agent_config *config,
+              const struct agent_job *job, struct agent_plan *out, struct err *err) {
+    struct agent_plan p = {0};
+    int r = maker->check(config, job, err);
+    r = r < 0 ? r : maker->build(config, job, &p, err);
+    if (r < 0) {
+        agent_plan_deinit(&p);
+        return r;
+    }
+    *out = p;
+    return 0;
+}
+
 int plan_add_file(struct agent_plan *p, const char *home, const char *rest, struct sv content,
                   struct err *err) {
     struct agent_file *files = realloc(p->files, (p->n_files + 1) * sizeof *files);

@@ -5,6 +5,26 @@
 #include "agent/agent.h"
 #include "base/buf.h"
 
+/* A step of a plan: the function ends with its error. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        int try_r_ = (call);                                                                       \
+        if (try_r_ < 0) {                                                                          \
+            return try_r_;                                                                         \
+        }                                                                                          \
+    } while (0)
+
+/* What an agent knows of making its plan. */
+struct plan_maker {
+    int (*check)(const struct agent_config *config, const struct agent_job *job, struct err *err);
+    int (*build)(const struct agent_config *config, const struct agent_job *job,
+                 struct agent_plan *p, struct err *err);
+};
+
+/* `out` is written when all went well only. */
+int plan_make(const struct plan_maker *maker, const struct agent_config *config,
+              const struct agent_job *job, struct agent_plan *out, struct err *err) CHECK_RESULT;
+
 /* Filling an agent_plan. Every function copies what it is given; out of memory is their one error.
  */
 

@@ -29,6 +29,15 @@ static const struct row *find(int code) {
     return &rows[-code];
 }
 
+/* The message, and what it comes from. */
+static void say(struct err *err, const char *cause, const char *fmt, va_list args) {
+    int n = vsnprintf(err->msg, sizeof err->msg, fmt, args);
+    size_t at = n < 0 ? 0 : (size_t)n;
+    if (at < sizeof err->msg) {
+        snprintf(err->msg + at, sizeof err->msg - at, ": %s", cause);
+    }
+}
+
 int err_set(struct err *err, int code, const char *fmt, ...) {
     if (err) {
         va_list args;
@@ -45,12 +54,8 @@ int err_sys(struct err *err, int code, int errnum, const char *fmt, ...) {
     if (err) {
         va_list args;
         va_start(args, fmt);
-        int n = vsnprintf(err->msg, sizeof err->msg, fmt, args);
+        say(err, strerror(errnum), fmt, args);
         va_end(args);
-        size_t at = n < 0 ? 0 : (size_t)n;
-        if (at < sizeof err->msg) {
-            snprintf(err->msg + at, sizeof err->msg - at, ": %s", strerror(errnum));
-        }
         err->code = code;
         err->sys = errnum;
     }
@@ -65,12 +70,8 @@ int err_wrap(struct err *err, const char *fmt, ...) {
     memcpy(cause, err->msg, sizeof cause);
     va_list args;
     va_start(args, fmt);
-    int n = vsnprintf(err->msg, sizeof err->msg, fmt, args);
+    say(err, cause, fmt, args);
     va_end(args);
-    size_t at = n < 0 ? 0 : (size_t)n;
-    if (at < sizeof err->msg) {
-        snprintf(err->msg + at, sizeof err->msg - at, ": %s", cause);
-    }
     return err->code;
 }
 

@@ -109,16 +109,24 @@ static int unix_address(const char *path, struct sockaddr_un *addr, int *dir_fd,
     return 0;
 }
 
-int fd_listen_unix(const char *path, int backlog, unsigned mode, int *out_fd, struct err *err) {
-    struct sockaddr_un addr;
-    AUTO_CLOSE int dir_fd = -1;
-    int r = unix_address(path, &addr, &dir_fd, err);
+/* A socket, and the address of `path`; `dir_fd` as above. */
+static int unix_socket(const char *path, struct sockaddr_un *addr, int *dir_fd, int *out_fd,
+                       struct err *err) {
+    int r = unix_address(path, addr, dir_fd, err);
     if (r < 0) {
         return r;
     }
-    AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return err_sys(err, ERR_SYS, errno, "cannot make a socket");
+    *out_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return *out_fd < 0 ? err_sys(err, ERR_SYS, errno, "cannot make a socket") : 0;
+}
+
+int fd_listen_unix(const char *path, int backlog, unsigned mode, int *out_fd, struct err *err) {
+    struct sockaddr_un addr;
+    AUTO_CLOSE int dir_fd = -1;
+    AUTO_CLOSE int fd = -1;
+    int r = unix_socket(path, &addr, &dir_fd, &fd, err);
+    if (r < 0) {
+        return r;
     }
     if (unlink(path) < 0 && errno != ENOENT) {
         return err_sys(err, ERR_SYS, errno, "cannot remove the old socket '%s'", path);
@@ -134,13 +142,10 @@ int fd_listen_unix(const char *path, int backlog, unsigned mode, int *out_fd, st
 int fd_connect_unix(const char *path, int *out_fd, struct err *err) {
     struct sockaddr_un addr;
     AUTO_CLOSE int dir_fd = -1;
-    int r = unix_address(path, &addr, &dir_fd, err);
+    AUTO_CLOSE int fd = -1;
+    int r = unix_socket(path, &addr, &dir_fd, &fd, err);
     if (r < 0) {
         return r;
-    }
-    AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return err_sys(err, ERR_SYS, errno, "cannot make a socket");
     }
     if (connect(fd, (struct sockaddr *)&addr, sizeof addr) < 0) {
         return err_sys(err, ERR_CONNECT, errno, "cannot connect to '%s'", path);

@@ -48,11 +48,15 @@ char *mem_strndup(const char *p, size_t n) {
     return copy;
 }
 
-char *mem_printf(const char *fmt, ...) {
+char *mem_vprintf(const char *fmt, va_list args) {
     char *text = NULL;
+    return vasprintf(&text, fmt, args) < 0 ? NULL : text;
+}
+
+char *mem_printf(const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
-    int n = vasprintf(&text, fmt, args);
+    char *text = mem_vprintf(fmt, args);
     va_end(args);
-    return n < 0 ? NULL : text;
+    return text;
 }

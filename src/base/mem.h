@@ -2,6 +2,7 @@
 #ifndef SNAFFLE_BASE_MEM_H
 #define SNAFFLE_BASE_MEM_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 /*
@@ -24,6 +25,7 @@ int mem_take_fd(int *fd);
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *p, size_t n);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+char *mem_vprintf(const char *fmt, va_list args) __attribute__((format(printf, 1, 0)));
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "cli/backend_option.h"
 #include "cli/commands.h"
 #include "cli/kept.h"
 #include "cli/out.h"
@@ -11,24 +12,12 @@
 
 #define IMAGE_UNUSED_S 86400.0 /* A day: to unpack one again costs seconds, up to minutes. */
 
-#define BACKEND_OPTION                                                                             \
-    { "backend", OPTION_WORD, "NAME", "of this backend (default: local)", sandbox_backend_names }
-#define NAMESPACE_OPTION                                                                           \
-    {                                                                                              \
-        "namespace", OPTION_TEXT, "NAME",                                                          \
-            "of this account or organization (hf; default: the token's own)", NULL                 \
-    }
 #define RUN_OPTION                                                                                 \
     { "run", OPTION_TEXT, "NAME", "only of this run", NULL }
 
 static struct sandbox_scope scope_of(const struct args *a) {
     return (struct sandbox_scope){.run = args_text(a, "run"),
                                   .namespace = args_text(a, "namespace")};
-}
-
-static const struct sandbox_backend *backend_of(const struct args *a) {
-    const char *name = args_text(a, "backend");
-    return name ? sandbox_backend_find(name) : &sandbox_local;
 }
 
 static const struct table_column columns[] = {{.title = "SANDBOX"},

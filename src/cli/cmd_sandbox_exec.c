@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "cli/backend_option.h"
 #include "cli/commands.h"
 #include "cli/out.h"
 #include "cli/text.h"
@@ -16,19 +17,10 @@
 #define TIMEOUT_DEFAULT_S 60.0
 #define LINE_MAX_BYTES 4096u /* A longer line comes in pieces, on a terminal. */
 
-#define BACKEND_OPTION                                                                             \
-    { "backend", OPTION_WORD, "NAME", "of this backend (default: local)", sandbox_backend_names }
-#define NAMESPACE_OPTION                                                                           \
-    {                                                                                              \
-        "namespace", OPTION_TEXT, "NAME",                                                          \
-            "of this account or organization (hf; default: the token's own)", NULL                 \
-    }
-
 static int find(const struct args *a, const char *name, const struct sandbox_backend **backend,
                 json_t **out, struct err *err) {
-    const char *word = args_text(a, "backend");
     struct sandbox_scope scope = {.namespace = args_text(a, "namespace")};
-    *backend = word ? sandbox_backend_find(word) : &sandbox_local;
+    *backend = backend_of(a);
     return sandbox_find(*backend, &scope, name, out, err);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/sv.h"
 #include "cli/out.h"
 #include "cli/text.h"
@@ -49,17 +50,14 @@ void findings_add(struct findings *f, enum finding_state state, const char *name
 
 void findings_addf(struct findings *f, enum finding_state state, const char *name,
                    const char *remedy, const char *fmt, ...) {
-    char *text = NULL;
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vasprintf(&text, fmt, ap);
-    va_end(ap);
-    if (n < 0) {
-        f->failed = true;
-        return;
+    va_list args;
+    va_start(args, fmt);
+    AUTO_FREE char *text = mem_vprintf(fmt, args);
+    va_end(args);
+    if (text) {
+        findings_add(f, state, name, text, remedy);
     }
-    findings_add(f, state, name, text, remedy);
-    free(text);
+    f->failed |= !text;
 }
 
 static int print_line(const json_t *entry, bool colour, struct err *err) {

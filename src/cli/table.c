@@ -44,17 +44,14 @@ void table_add(struct table *t, struct sv text) {
 }
 
 void table_addf(struct table *t, const char *fmt, ...) {
-    char *text = NULL;
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vasprintf(&text, fmt, ap);
-    va_end(ap);
-    if (n < 0) {
-        t->failed = true;
-        return;
+    va_list args;
+    va_start(args, fmt);
+    AUTO_FREE char *text = mem_vprintf(fmt, args);
+    va_end(args);
+    if (text) {
+        table_add(t, sv_from(text));
     }
-    table_add(t, sv_from(text));
-    free(text);
+    t->failed |= !text;
 }
 
 static size_t natural_width(const struct table *t, size_t column) {
