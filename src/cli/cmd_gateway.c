@@ -103,6 +103,11 @@ static int check_options(const struct args *a, struct err *err) {
     if (args_has(a, "upstream-url") && args_has(a, "upstream-file")) {
         return err_set(err, ERR_USAGE, "gateway: want either --upstream-url or --upstream-file");
     }
+    if (!many && args_has(a, "forget")) {
+        return err_set(err, ERR_USAGE,
+                       "gateway: --forget is of many sessions (--sessions): the records of one "
+                       "that is deleted go");
+    }
     return 0;
 }
 
@@ -162,6 +167,7 @@ static int serve(const struct args *a, const struct server_key *upstream,
         .journal_dir = journal,
         .durable = args_has(a, "durable"),
         .keep_raw = args_has(a, "keep-raw"),
+        .forget = args_has(a, "forget"),
         .engine = args_text(a, "engine"),
         .trace = args_text(a, "trace"),
         .logprobs_processed = args_has(a, "logprobs-processed"),
@@ -259,6 +265,8 @@ static const struct option options[] = {
     {"no-record", OPTION_SWITCH, NULL, "write nothing down of the calls", NULL},
     {"durable", OPTION_SWITCH, NULL, "a record counts once the disk has it", NULL},
     {"keep-raw", OPTION_SWITCH, NULL, "record the endpoint's answers also as they came", NULL},
+    {"forget", OPTION_SWITCH, NULL,
+     "let the records of a session go from the journal when an admin deletes it", NULL},
     {"drain", OPTION_NUMBER, "SECONDS",
      "let open calls go on so long after SIGTERM or SIGINT (default: 25)", NULL},
     {0},

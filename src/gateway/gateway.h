@@ -199,8 +199,11 @@ void gateway_session_stats(const struct gateway_session *s, struct gateway_sessi
  * "model", "level", "policy_version", "lacks_key". */
 int gateway_session_put_settings(const struct gateway_session *s, struct buf *out) CHECK_RESULT;
 
-/* Lets open calls end until the deadline, then aborts them; journals the close; frees the session.
- * After it returns nothing of the session is written any more. */
+/* From now on no call of it begins. */
+void gateway_session_refuse(struct gateway_session *s);
+
+/* Refuses, lets open calls end until the deadline, then aborts them; journals the close; frees the
+ * session. After it returns nothing of the session is written any more. */
 int gateway_session_close(struct gateway_session *s, deadline_ms until, struct err *err);
 
 #endif

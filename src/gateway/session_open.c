@@ -226,12 +226,17 @@ static void abort_calls(struct worker *w, void *session) {
     }
 }
 
+void gateway_session_refuse(struct gateway_session *s) {
+    pthread_mutex_lock(&s->lock);
+    s->is_closing = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* True once no call is under way. */
 static bool wait_idle(struct gateway_session *s, deadline_ms until) {
     struct timespec at = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
     int rc = 0;
     pthread_mutex_lock(&s->lock);
-    s->is_closing = true;
     while (s->n_calls > 0 && rc != ETIMEDOUT) {
         rc = until == DEADLINE_NEVER ? pthread_cond_wait(&s->idle, &s->lock)
                                      : pthread_cond_timedwait(&s->idle, &s->lock, &at);
@@ -243,6 +248,7 @@ static bool wait_idle(struct gateway_session *s, deadline_ms until) {
 
 int gateway_session_close(struct gateway_session *s, deadline_ms until, struct err *err) {
     struct gateway *g = s->gateway;
+    gateway_session_refuse(s);
     bool aborted = !wait_idle(s, until);
     if (aborted) {
         workers_call(g, abort_calls, s);

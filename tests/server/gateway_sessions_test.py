@@ -5,9 +5,11 @@ import http.client
 import os
 import json
 import pathlib
+import signal
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -200,6 +202,50 @@ class Sessions(unittest.TestCase):
             t.join()
             self.assertEqual(done[0], end == "complete")
 
+    def test_the_program_s_end_does_not_wait_for_an_end_that_waits(self):
+        g = self.gateway("--drain", "0.2")
+        made = self.create(g, session_id="a")
+        self.create(g, session_id="idle")
+        calls = [threading.Thread(target=self.try_slow, args=(g, made["token"])),
+                 threading.Thread(target=self.try_admin, args=(g, "/sessions/a?wait_s=60"))]
+        calls[0].start()
+        until(lambda: g.admin("GET", "/sessions/a")[1]["n_open"] == 1, "an open call")
+        calls[1].start()
+        until(lambda: g.admin("GET", "/sessions/a")[0] == 404, "the end's begin")
+        self.assertNotEqual(g.call("late", key=made["token"])[0], 200)
+        before = time.monotonic()
+        g.process.send_signal(signal.SIGTERM)
+        self.assertEqual(g.process.wait(30), 0, g.errors())
+        self.assertLess(time.monotonic() - before, 20)
+        for t in calls:
+            t.join()
+
+    @staticmethod
+    def try_admin(g, path):
+        try:
+            g.admin("DELETE", path)
+        except (OSError, ValueError, http.client.HTTPException):
+            pass  # It may be cut off with the program.
+
+    def records(self):
+        return sum(p.stat().st_size for p in pathlib.Path(self.scratch.name, "j").rglob("*.log"))
+
+    def test_the_records_of_a_session_go_when_the_admin_says_so_and_no_sooner(self):
+        for args, query, goes in (((), "?wait_s=1&forget=1", True), ((), "", False),
+                                  (("--forget",), "", True), (("--forget",), "?forget=0", False)):
+            g = self.gateway(*args, "--journal", "j")
+            for name in ("a", "b"):
+                made = self.create(g, session_id=name)
+                self.assertEqual(g.call(key=made["token"])[0], 200)
+            told = {"deleted": True, **({"forgotten": True} if goes else {})}
+            self.assertEqual(g.admin("DELETE", f"/sessions/a{query}"), (200, told))
+            self.assertGreater(self.records(), 1000, "the other session's are there")
+            self.assertEqual(g.admin("DELETE", f"/sessions/b{query}"), (200, told))
+            g.stop()
+            self.assertEqual(self.records() > 0, not goes, (args, query))
+            for old in pathlib.Path(self.scratch.name, "j").rglob("*.log"):
+                old.unlink()
+
     @staticmethod
     def try_slow(g, token):
         try:
@@ -255,6 +301,7 @@ class Sessions(unittest.TestCase):
                 ("PATCH", "/sessions/taken", {"session_id": "x"}, 400, "unknown field"),
                 ("PATCH", "/sessions/none", {}, 404, "unknown session"),
                 ("DELETE", "/sessions/taken?wait_s=x", None, 400, "wait_s"),
+                ("DELETE", "/sessions/taken?forget=2", None, 400, "forget"),
                 ("PUT", "/sessions/taken", {}, 405, "GET, PATCH or DELETE"),
                 ("PUT", "/upstreams", {}, 400, "llm_url"),
                 ("POST", "/metrics", None, 405, "GET"),

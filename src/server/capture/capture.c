@@ -191,8 +191,10 @@ static void keep_memory(void) {
 }
 
 int capture_run(const struct capture_options *o, struct err *err) {
-    struct capture c = {
-        .o = o, .started = clock_unix(), .judge = {.logprobs_processed = o->logprobs_processed}};
+    struct capture c = {.o = o,
+                        .started = clock_unix(),
+                        .judge = {.logprobs_processed = o->logprobs_processed},
+                        .end_by = DEADLINE_NEVER};
     sigset_t signals;
     keep_memory();
     block_signals(&signals);

@@ -20,6 +20,7 @@ struct capture_options {
     const char *journal_dir;
     bool durable;
     bool keep_raw;
+    bool forget;        /* The records of a session go when an admin deletes it. */
     const char *engine; /* What the upstreams are; NULL: each is asked. */
     const char *trace;  /* One session: each call's line is appended there. NULL: none. */
     bool logprobs_processed;

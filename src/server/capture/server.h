@@ -42,7 +42,8 @@ struct capture {
     char instance[33];
     char name[32]; /* Of the one session, in records. */
     double started;
-    atomic_bool ready; /* Everything is set up, and not being torn down yet. */
+    _Atomic(deadline_ms) end_by; /* When all is to be over; DEADLINE_NEVER: not said yet. */
+    atomic_bool ready;           /* Everything is set up, and not being torn down yet. */
 
     pthread_mutex_t mutex; /* Guards all below. */
     pthread_cond_t unused; /* Some managed session has one user less. */
@@ -76,13 +77,21 @@ int sessions_list(struct capture *c, struct reply *out, struct err *err) CHECK_R
 int sessions_show(struct capture *c, struct sv id, struct reply *out, struct err *err) CHECK_RESULT;
 int sessions_change(struct capture *c, struct sv id, const struct request_view *r,
                     struct reply *out, struct err *err) CHECK_RESULT;
-int sessions_end(struct capture *c, struct sv id, const struct request_view *r, struct reply *out,
-                 struct err *err) CHECK_RESULT;
-void sessions_end_all(struct capture *c, deadline_ms until);
 /* Found and kept from being ended, or NULL. */
 struct managed *sessions_use(struct capture *c, struct sv id);
 void sessions_unuse(struct capture *c, struct managed *m);
 unsigned sessions_count(struct capture *c);
+/* Found for its end: nobody else finds it any more. NULL: there is none. */
+struct managed *sessions_claim(struct capture *c, struct sv id);
+/* Any that is left; waits for those that somebody else ends. */
+struct managed *sessions_claim_any(struct capture *c);
+void sessions_unlink(struct capture *c, const struct managed *m);
+int sessions_unknown(struct err *err) CHECK_RESULT; /* The error for no session. */
+
+/* session_end.c */
+int sessions_end(struct capture *c, struct sv id, const struct request_view *r, struct reply *out,
+                 struct err *err) CHECK_RESULT;
+void sessions_end_all(struct capture *c, deadline_ms until);
 
 /* restore.c: opens again what was open when its process died. */
 int restore_sessions(struct capture *c, struct err *err) CHECK_RESULT;

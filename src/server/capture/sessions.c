@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions as an admin opens, reads, changes and ends them. */
+/* Sessions as an admin opens, reads and changes them. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 
 #define ID_MAX 127 /* Of a session's id, as OpenEnv's; the journal's names have as many. */
 #define ID_BYTES 12
-#define WAIT_MAX_S 3600 /* Of an end that lets calls go on: longer than any call. */
 
 static const char *const create_fields[] = {
     "session_id",     "metadata", "llm_url", "llm_urls",         "model", "api_key", "auth_header",
@@ -64,6 +63,36 @@ static struct managed *find(struct capture *c, struct sv id) {
     return NULL;
 }
 
+struct managed *sessions_claim(struct capture *c, struct sv id) {
+    pthread_mutex_lock(&c->mutex);
+    struct managed *m = find(c, id);
+    if (m) {
+        m->is_ending = true;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return m;
+}
+
+struct managed *sessions_claim_any(struct capture *c) {
+    struct managed *m;
+    pthread_mutex_lock(&c->mutex);
+    for (;;) {
+        m = c->managed;
+        while (m && m->is_ending) {
+            m = m->next;
+        }
+        if (m || !c->managed) {
+            break;
+        }
+        pthread_cond_wait(&c->unused, &c->mutex); /* Others end those, or still open them. */
+    }
+    if (m) {
+        m->is_ending = true;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return m;
+}
+
 struct managed *sessions_use(struct capture *c, struct sv id) {
     pthread_mutex_lock(&c->mutex);
     struct managed *m = find(c, id);
@@ -91,7 +120,7 @@ unsigned sessions_count(struct capture *c) {
     return n;
 }
 
-static int unknown(struct err *err) {
+int sessions_unknown(struct err *err) {
     return err_set(err, ERR_NOT_FOUND, "unknown session");
 }
 
@@ -221,13 +250,14 @@ static int link_managed(struct capture *c, struct managed *m, struct err *err) {
     return rc;
 }
 
-static void unlink_managed(struct capture *c, const struct managed *m) {
+void sessions_unlink(struct capture *c, const struct managed *m) {
     pthread_mutex_lock(&c->mutex);
     struct managed **at = &c->managed;
     while (*at != m) {
         at = &(*at)->next;
     }
     *at = m->next;
+    pthread_cond_broadcast(&c->unused);
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -298,13 +328,14 @@ static int create(struct capture *c, const struct wanted *w, struct reply *out, 
     }
     rc = open_session(c, w, m, err);
     if (rc < 0) {
-        unlink_managed(c, m);
+        sessions_unlink(c, m);
         managed_free(m);
         return rc;
     }
     pthread_mutex_lock(&c->mutex);
     m->is_ending = false;
     m->users++;
+    pthread_cond_broadcast(&c->unused);
     pthread_mutex_unlock(&c->mutex);
     rc = show(m, 200, /* with_token= */ true, out, err);
     sessions_unuse(c, m);
@@ -337,7 +368,7 @@ int sessions_list(struct capture *c, struct reply *out, struct err *err) {
 int sessions_show(struct capture *c, struct sv id, struct reply *out, struct err *err) {
     struct managed *m = sessions_use(c, id);
     if (!m) {
-        return unknown(err);
+        return sessions_unknown(err);
     }
     int rc = show(m, 200, /* with_token= */ false, out, err);
     sessions_unuse(c, m);
@@ -369,7 +400,7 @@ int sessions_change(struct capture *c, struct sv id, const struct request_view *
     struct wanted w = {0};
     struct managed *m = sessions_use(c, id);
     if (!m) {
-        return unknown(err);
+        return sessions_unknown(err);
     }
     int rc = read_wanted(r, change_fields, &w, err);
     rc = rc < 0 ? rc : change(m, &w, err);
@@ -377,65 +408,4 @@ int sessions_change(struct capture *c, struct sv id, const struct request_view *
     wanted_deinit(&w);
     sessions_unuse(c, m);
     return rc;
-}
-
-/* --- ending --- */
-
-/* The session is the caller's alone now. */
-static int end_managed(struct capture *c, struct managed *m, deadline_ms until, struct err *err) {
-    pthread_mutex_lock(&c->mutex);
-    while (m->users > 0) {
-        pthread_cond_wait(&c->unused, &c->mutex);
-    }
-    pthread_mutex_unlock(&c->mutex);
-    int rc = gateway_session_close(m->session, until, err);
-    unlink_managed(c, m);
-    journal_forget(c->journal, sv_from(m->name));
-    managed_free(m);
-    return rc;
-}
-
-static int read_wait(struct sv query, double *out, struct err *err) {
-    unsigned long long s = 0;
-    struct sv name = SV("wait_s=");
-    if (query.n == 0) {
-        return 0;
-    }
-    if (!sv_starts_with(query, name) || !sv_parse_u64(sv_cut(query, name.n), WAIT_MAX_S, &s)) {
-        return err_set(err, ERR_INPUT, "want no query but 'wait_s', 0 to %d seconds", WAIT_MAX_S);
-    }
-    *out = (double)s;
-    return 0;
-}
-
-int sessions_end(struct capture *c, struct sv id, const struct request_view *r, struct reply *out,
-                 struct err *err) {
-    double wait_s = 0;
-    int rc = read_wait(r->query, &wait_s, err);
-    if (rc < 0) {
-        return rc;
-    }
-    pthread_mutex_lock(&c->mutex);
-    struct managed *m = find(c, id);
-    if (m) {
-        m->is_ending = true;
-    }
-    pthread_mutex_unlock(&c->mutex);
-    rc = m ? end_managed(c, m, deadline_in_s(wait_s), err) : unknown(err);
-    return rc < 0 ? rc : reply_json(out, 200, json_pack("{s:b}", "deleted", 1), err);
-}
-
-void sessions_end_all(struct capture *c, deadline_ms until) {
-    for (;;) {
-        pthread_mutex_lock(&c->mutex);
-        struct managed *m = c->managed;
-        if (m) {
-            m->is_ending = true;
-        }
-        pthread_mutex_unlock(&c->mutex);
-        if (!m) {
-            return;
-        }
-        (void)end_managed(c, m, until, NULL); /* A fault of the journal was told already. */
-    }
 }
