@@ -23,7 +23,7 @@ MAY_USE["api"] = set(MAY_USE)
 MAY_USE["server"] = set(MAY_USE)
 MAY_USE["cli"] = set(MAY_USE)
 # Single headers that a room may take from a room it may not use otherwise.
-ONLY = {("train", "agent"): {"agent/agent.h"}, ("sandbox", "guest"): {"guest/protocol.h"}}
+ONLY = {("train", "agent"): {"agent/agent.h"}, ("sandbox", "guest"): {"guest/parcel.h", "guest/protocol.h"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"/]+)/([^"]+)"', re.M)
 
 

@@ -8,10 +8,10 @@
 
 #include "base/sv.h"
 #include "guest/clear.h"
+#include "guest/door.h"
 #include "guest/guard.h"
 #include "guest/protocol.h"
 #include "guest/put.h"
-#include "guest/run.h"
 #include "guest/serve.h"
 
 #define EXIT_FAILED 1
@@ -21,7 +21,8 @@ static int usage(void) {
     fputs("usage: snaffle-guest serve --listen-fd N [--ready-fd N] [--model-socket PATH]\n"
           "                           [--processes N] [--watch-memory-mb N] [--watch-processes N]\n"
           "                           [--watch-disk-mb N] [--home-has-bound]\n"
-          "       snaffle-guest run --spec FILE\n"
+          "       snaffle-guest run --dir FOLDER [--stdin] [--stop] [--wait-ms N] [--output N]\n"
+          "                         [--forget N,N] [--linger-ms N]\n"
           "       snaffle-guest put --from FILE --to PATH --mode OCTAL [--user N]\n"
           "       snaffle-guest clear [--user N]\n"
           "       snaffle-guest guard PROGRAM NAME [ARGUMENT]...\n"
@@ -140,12 +141,44 @@ static int main_serve(int argc, char **argv) {
     return r < 0 ? fail(&err) : r;
 }
 
+static bool take_run_option(int option, const char *name, struct door_options *o) {
+    unsigned long long n = 0;
+    bool has_number = option == 'w' || option == 'o' || option == 'l';
+    if (option == '?' || (has_number && !take_number(name, 1u << 30, &n))) {
+        return false;
+    }
+    o->dir = option == 'd' ? optarg : o->dir;
+    o->forget = option == 'f' ? optarg : o->forget;
+    o->has_spec = o->has_spec || option == 'i';
+    o->is_stop = o->is_stop || option == 's';
+    o->wait_ms = option == 'w' ? n : o->wait_ms;
+    o->output_max = option == 'o' ? (size_t)n : o->output_max;
+    o->linger_ms = option == 'l' ? (unsigned)n : o->linger_ms;
+    return true;
+}
+
 static int main_run(int argc, char **argv) {
-    if (argc != 3 || strcmp(argv[1], "--spec") != 0) {
+    static const struct option table[] = {{"dir", required_argument, NULL, 'd'},
+                                          {"stdin", no_argument, NULL, 'i'},
+                                          {"stop", no_argument, NULL, 's'},
+                                          {"wait-ms", required_argument, NULL, 'w'},
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"forget", required_argument, NULL, 'f'},
+                                          {"linger-ms", required_argument, NULL, 'l'},
+                                          {0}};
+    struct door_options o = {0};
+    int option;
+    int at = 0;
+    while ((option = getopt_long(argc, argv, "", table, &at)) >= 0) {
+        if (!take_run_option(option, table[at].name, &o)) {
+            return usage();
+        }
+    }
+    if (optind != argc || !o.dir) {
         return usage();
     }
     struct err err = {0};
-    int r = run(argv[2], &err);
+    int r = door_run(&o, &err);
     return r < 0 ? fail(&err) : r;
 }
 

@@ -3,12 +3,13 @@
 #define SNAFFLE_GUEST_RUN_H
 
 #include "base/err.h"
+#include "base/sv.h"
 
 /*
- * The door `run`, for providers that offer only commands and files: a start frame's fields in a
- * file, with their version. Gives 0 as soon as the command runs; a process of its own stays behind,
- * waits for the command, and writes the record at the spec's exit path.
+ * A command's supervisor: becomes a process with a session of its own that runs what the spec says
+ * (a start frame's fields with their version), waits for it, and writes its record into `dir`.
+ * Holds `lock_fd` until its end, and nothing else of the caller's. Gives the exit status.
  */
-int run(const char *spec_path, struct err *err) CHECK_RESULT;
+int run_supervise(const char *dir, struct sv spec, int lock_fd);
 
 #endif

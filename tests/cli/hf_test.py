@@ -123,7 +123,7 @@ FAULTS = [
     api(status=502, body="<html>bad gateway</html>"), api(drop_answer=True), api(job="die"),
     api(job="never_start"), proxy("/v1/exec", drop=True), proxy("/v1/exec", drop_answer=True),
     proxy("/files/write", status=502, body="<html>"), proxy("/files/read", cut_after=10),
-    proxy("/files/read", drop=True), proxy("/exit", job="vanish"),
+    proxy("/files/read", drop=True), proxy("/v1/exec", job="vanish"),
     proxy("gateway-journal", status=502, body="<html>")]
 FROM_OUTSIDE = {None, "sandbox_create", "sandbox_lost", "quota", "agent_install", "capture_fault"}
 

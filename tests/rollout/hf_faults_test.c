@@ -136,7 +136,7 @@ static json_t *mix(unsigned seed) {
         "{\"face\":\"proxy\",\"drop_answer\":true}",
         "{\"face\":\"proxy\",\"status\":502,\"body\":\"<html>\"}",
         "{\"face\":\"proxy\",\"cut_after\":50}",
-        "{\"face\":\"proxy\",\"path\":\"/exit\",\"job\":\"vanish\"}",
+        "{\"face\":\"proxy\",\"path\":\"/v1/exec\",\"job\":\"vanish\"}",
         "{\"method\":\"POST\",\"path\":\"/api/jobs/alice\",\"drop_answer\":true}",
         "{\"method\":\"POST\",\"path\":\"/api/jobs/alice\",\"status\":500,\"body\":\"x\"}",
         "{\"method\":\"POST\",\"path\":\"/api/jobs/alice\",\"job\":\"die\"}",

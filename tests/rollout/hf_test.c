@@ -136,12 +136,12 @@ static void an_open_call_is_written_down_when_the_agent_is_stopped(void **state)
     rollout_result_deinit(&r);
 }
 
-/* Once both calls are taken over, at the next look whether the agent has ended. */
+/* Once both calls are taken over, at whatever is asked of the sandbox next. */
 static void lose_sandbox(void *arg, const struct rollout_event *e) {
     bool *is_lost = arg;
     if (e->calls == 2 && !*is_lost) {
         *is_lost = true;
-        hub_set_faults("[{\"face\":\"proxy\",\"path\":\"/exit\",\"job\":\"vanish\"}]");
+        hub_set_faults("[{\"face\":\"proxy\",\"path\":\"/v1/\",\"job\":\"vanish\"}]");
     }
 }
 

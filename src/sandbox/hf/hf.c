@@ -175,6 +175,7 @@ static int prepare(struct hf *s, const char *home, bool is_root, struct err *err
     s->user = is_root ? 0 : HF_AGENT_UID;
     rand_hex(word, 8);
     pthread_mutex_init(&s->lifecycle, NULL);
+    pthread_mutex_init(&s->over_lock, NULL);
     s->home = mem_strdup(home);
     s->dir = mem_printf("/.snaffle-%s", word);
     s->guest = mem_printf("%s/guest", s->dir);
@@ -300,6 +301,7 @@ void hf_forget(struct hf *s) {
     hf_server_deinit(&s->server);
     cancel_free(s->torn_down);
     pthread_mutex_destroy(&s->lifecycle);
+    pthread_mutex_destroy(&s->over_lock);
     free(s->job);
     free(s->id);
     free(s->home);

@@ -19,6 +19,7 @@
 
 #define HF_POLL_FIRST_MS 20
 #define HF_POLL_MAX_MS 1000
+#define HF_OVER_MAX 32      /* Rarely more than one: the next command takes them along. */
 #define HF_POLL_FAILURES 10 /* In a row: then the sandbox is given up. */
 
 struct hf {
@@ -36,8 +37,11 @@ struct hf {
     uint32_t user;     /* Of commands; 0: root. */
     bool limits_asked; /* For which the flavor's hold. */
     atomic_uint next;
-    atomic_uint clears; /* Counts kill_all: it ends also who keeps the records. */
-    atomic_uint lives;  /* Counts restarts: a job of an earlier life is lost. */
+    atomic_uint clears;         /* Counts kill_all: it ends also who keeps the records. */
+    atomic_uint lives;          /* Counts restarts: a job of an earlier life is lost. */
+    pthread_mutex_t over_lock;  /* Over the next two. */
+    unsigned over[HF_OVER_MAX]; /* Commands whose folders inside are of no more use. */
+    size_t n_over;
     struct cancel *torn_down;
     pthread_mutex_t lifecycle; /* Held by restart and kill over their whole length. */
     bool killed;               /* Under lifecycle. */
@@ -45,24 +49,7 @@ struct hf {
     size_t n_placed;
 };
 
-/* A command's folder DIR/N inside holds what `guest run` wants and leaves: spec, exit, out, err. */
-struct hf_command {
-    struct hf *sandbox;
-    char *folder;
-    uint32_t user;
-    unsigned clears; /* Of the sandbox when it began. */
-};
-
-/* Starts it through `guest run`. The spec's own error (ERR_NOT_FOUND: no such program) is told. */
-int hf_command_start(struct hf *s, const struct sandbox_exec *what, deadline_ms until,
-                     struct hf_command *out, struct err *err) CHECK_RESULT;
-/* ERR_TIMEOUT: it goes on. ERR_LOST: the sandbox was torn down under it. */
-int hf_command_wait(const struct hf_command *c, deadline_ms until, const struct cancel *cancel,
-                    int *exit_code, bool *timed_out, struct err *err) CHECK_RESULT;
-int hf_command_kill(const struct hf_command *c, struct err *err) CHECK_RESULT;
-void hf_command_deinit(struct hf_command *c, bool with_files);
-
-/* The contract's operations, by file: hf_command.c, hf_files.c, hf.c. */
+/* The contract's operations, by file: exec.c, files.c, hf.c. */
 int hf_exec(struct sandbox *b, const struct sandbox_exec *what, struct sandbox_output *out,
             struct err *err);
 /* As another user than the sandbox's. */

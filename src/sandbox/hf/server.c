@@ -9,12 +9,10 @@
 #include "net/http_client.h"
 #include "sandbox/digest.h"
 #include "sandbox/hf/answer.h"
-#include "sandbox/hf/events.h"
 #include "sandbox/hf/server_call.h"
 
 #define CALL_S 60.0
 #define AGAIN_MS 50 /* Before the second attempt; four times as long before each further one. */
-#define EXEC_ANSWER_MAX (4u << 20) /* What a program that ends at once may say. */
 
 char *hf_server_token(const char *token, const char *nonce) {
     char hex[DIGEST_HEX_MAX];
@@ -160,42 +158,41 @@ int hf_server_health(struct hf_server *s, deadline_ms until, const struct cancel
 
 /* --- exec --- */
 
-static int exec_once(struct hf_server *s, const char *const *argv, deadline_ms until,
-                     const struct cancel *cancel, int *exit_code, struct buf *said,
-                     struct err *err) {
+int hf_server_run(struct hf_server *s, const struct hf_server_run *run, deadline_ms until,
+                  const struct cancel *cancel, struct hf_events *out, struct err *err) {
     AUTO_BUF struct buf body = {0};
     AUTO_JSON json_t *cmd = json_array();
-    for (size_t i = 0; argv[i]; i++) {
-        json_array_append_new(cmd, json_text(sv_from(argv[i])));
+    for (size_t i = 0; run->argv[i]; i++) {
+        json_array_append_new(cmd, json_text(sv_from(run->argv[i])));
     }
     AUTO_JSON json_t *o = json_pack("{s:O}", "cmd", cmd);
-    if (!o || json_compact(o, &body) < 0) {
+    int r = o && run->input.n > 0 ? json_object_set_new(o, "stdin", json_text(run->input)) : 0;
+    if (!o || r < 0 || json_compact(o, &body) < 0) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     struct http_answer a = {0};
+    struct hf_events events = {0};
     struct hf_server_ask ask = {
-        .what = argv[0],
+        .what = run->argv[0],
         .route = "/v1/exec",
         .body = buf_sv(&body),
         .is_json = true,
-        .once = true,
-        .answer_max = EXEC_ANSWER_MAX,
+        .once = !run->may_repeat,
+        .answer_max = HF_SERVER_TOLD_MAX,
         .until = until,
         .cancel = cancel,
     };
-    int r = hf_server_call(s, &ask, &a, err);
+    r = hf_server_call(s, &ask, &a, err);
+    if (r == 0) {
+        r = hf_events_read(buf_sv(&a.body), &events, err);
+        http_answer_deinit(&a);
+    }
     if (r < 0) {
+        hf_events_deinit(&events);
         return r;
     }
-    struct hf_events events = {0};
-    r = hf_events_read(buf_sv(&a.body), &events, err);
-    http_answer_deinit(&a);
-    if (r == 0) {
-        *exit_code = events.exit_code;
-        r = hf_answer_line(buf_sv(&events.err), HF_EVENTS_ERR_MAX, said);
-    }
-    hf_events_deinit(&events);
-    return r;
+    *out = events;
+    return 0;
 }
 
 /* Over the whole: an answer that was cut counts too. */
@@ -203,10 +200,17 @@ int hf_server_exec(struct hf_server *s, const char *const *argv, unsigned attemp
                    deadline_ms until, const struct cancel *cancel, int *exit_code, struct buf *said,
                    struct err *err) {
     int64_t pause_ms = AGAIN_MS;
+    struct hf_server_run run = {.argv = argv, .may_repeat = attempts > 1};
     for (unsigned n = 1;; n++) {
-        buf_reset(said);
-        int r = exec_once(s, argv, until, cancel, exit_code, said, err);
-        if (r == 0 || n >= attempts || !hf_server_may_pass(r) || deadline_passed(until) ||
+        struct hf_events events = {0};
+        int r = hf_server_run(s, &run, until, cancel, &events, err);
+        if (r == 0) {
+            *exit_code = events.exit_code;
+            r = hf_answer_line(buf_sv(&events.err), HF_EVENTS_ERR_MAX, said);
+            hf_events_deinit(&events);
+            return r < 0 ? err_set(err, r, "out of memory") : 0;
+        }
+        if (n >= attempts || !hf_server_may_pass(r) || deadline_passed(until) ||
             cancel_thrown(s->end) || cancel_sleep(cancel, deadline_in_ms(pause_ms), err) < 0) {
             return r;
         }

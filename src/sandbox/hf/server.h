@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/sv.h"
+#include "sandbox/hf/events.h"
 
 /*
  * sbx-server, the program inside a Hub job, over the Jobs proxy: runs commands and moves files as
@@ -55,6 +56,19 @@ int hf_server_health(struct hf_server *s, deadline_ms until, const struct cancel
 
 /* Of what does no harm twice. */
 #define HF_SERVER_ATTEMPTS 4
+
+/* A program, and what it reads on stdin: text. */
+struct hf_server_run {
+    const char *const *argv;
+    struct sv input;
+    bool may_repeat; /* Without harm: it may go over a kept connection, which libcurl trusts. */
+};
+
+/* Runs it to its end, once, and gives what was told of it: as stdout at most HF_SERVER_TOLD_MAX
+ * bytes. Each has 60 s. ERR_CLOSED when its end was not told: then it may have run. */
+#define HF_SERVER_TOLD_MAX (4u << 20)
+int hf_server_run(struct hf_server *s, const struct hf_server_run *run, deadline_ms until,
+                  const struct cancel *cancel, struct hf_events *out, struct err *err) CHECK_RESULT;
 
 /* Runs a program that ends at once; gives its exit code (128 + signal), and its stderr's beginning.
  * ERR_CLOSED when its end was not told: then it may have run. */

@@ -19,6 +19,7 @@
  * | "status": N, "headers": {}, "body": TEXT or JSON | answered in the server's place |
  * | "drop": true | the connection is reset, nothing was done |
  * | "drop_answer": true | it is done, and the connection is reset in place of the answer |
+ * | "stall": true | nothing comes, and the connection stays (proxy) |
  * | "cut_after": N | the answer is cut after N bytes (proxy) |
  * | "delay_ms": N | first waits (api) |
  * | "job": "vanish", "die", "never_start", "hide_url" | what becomes of the job that

@@ -20,7 +20,8 @@ struct visit {
     struct http1_head_parser parser;
     struct http1_body body;
     bool in_body;
-    bool raw; /* To be upgraded: bytes are only passed on. */
+    bool raw;     /* To be upgraded: bytes are only passed on. */
+    bool stalled; /* Bytes of both sides are dropped from here on. */
     bool limited;
     uint64_t left; /* Of the answer, when limited. */
 };
@@ -167,11 +168,15 @@ static void strike_job(struct job *j, const char *what) {
     }
 }
 
-/* What a rule does to the request; true when the visit is over. */
+/* What a rule does to the request; true when it goes no further. */
 static bool strike(struct visit *v, const json_t *rule, const struct target *t) {
     strike_job(t->job, fault_text(rule, "job"));
     if (json_is_true(json_object_get(rule, "drop"))) {
         visit_end(v, false);
+        return true;
+    }
+    if (json_is_true(json_object_get(rule, "stall"))) {
+        v->stalled = true;
         return true;
     }
     if (json_object_get(rule, "status")) {
@@ -220,7 +225,7 @@ static int on_head(struct visit *v, const struct http1_head *head) {
 
 static void on_bytes(struct visit *v, struct sv in) {
     struct err err = {0};
-    while (in.n > 0 || (v->in_body && !v->raw)) {
+    while (!v->stalled && (in.n > 0 || (v->in_body && !v->raw))) {
         size_t used = 0;
         struct sv span;
         if (v->raw) {

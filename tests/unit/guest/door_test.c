@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "guest/run.h"
+#include "guest/door.h"
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "guest/parcel.h"
 #include "guest/protocol.h"
 #include "tests/testing.h"
 
@@ -32,27 +33,45 @@ static int teardown(void **state) {
 static void add_spec(struct protocol_out *o, struct buf *b) {
     *o = protocol_fields_begin(b);
     protocol_add_u64(o, PROTOCOL_MAJOR_VERSION, PROTOCOL_MAJOR);
-    protocol_add(o, PROTOCOL_EXIT_PATH, SV("exit"));
-    protocol_add(o, PROTOCOL_STDOUT_PATH, SV("out"));
-    protocol_add(o, PROTOCOL_STDERR_PATH, SV("err"));
+    protocol_add(o, PROTOCOL_STDOUT_PATH, SV("1/out"));
+    protocol_add(o, PROTOCOL_STDERR_PATH, SV("1/err"));
+}
+
+/* Asks the program; gives its exit code, and what it says and tells. */
+static int ask(const char *const *more, struct buf *said, struct buf *told) {
+    struct err err = {0};
+    struct proc_result r = {0};
+    const char *argv[16] = {getenv("SNAFFLE_GUEST"), "run", "--dir", "1"};
+    for (size_t i = 4; *more && i < ARRAY_LEN(argv) - 1; i++) {
+        argv[i] = *more++;
+    }
+    assert_non_null(argv[0]);
+    assert_ok(
+        proc_run(&(struct proc_options){.argv = argv, .deadline = deadline_in_s(20)}, &r, &err),
+        &err);
+    buf_reset(said);
+    buf_reset(told);
+    assert_int_equal(buf_add_sv(said, buf_sv(&r.err)), 0);
+    if (r.out.len > 0) {
+        assert_ok(parcel_read(buf_sv(&r.out), told, &err), &err);
+        assert_ok(protocol_check(buf_sv(told), &err), &err);
+    }
+    int code = r.exit_code;
+    proc_result_deinit(&r);
+    return code;
 }
 
 /* Writes the spec and starts it; gives the program's exit code and its stderr. */
 static int start(struct protocol_out *o, struct buf *b, struct buf *said) {
     struct err err = {0};
-    struct proc_result r = {0};
-    const char *argv[] = {getenv("SNAFFLE_GUEST"), "run", "--spec", "spec", NULL};
-    assert_non_null(argv[0]);
+    AUTO_BUF struct buf told = {0};
     assert_int_equal(protocol_fields_end(o), 0);
-    assert_ok(file_write("spec", buf_sv(b), 0644, &err), &err);
-    (void)unlink("spec.begun"); /* Another spec. */
-    assert_ok(
-        proc_run(&(struct proc_options){.argv = argv, .deadline = deadline_in_s(20)}, &r, &err),
-        &err);
-    assert_int_equal(buf_add_sv(said, buf_sv(&r.err)), 0);
-    int code = r.exit_code;
-    proc_result_deinit(&r);
-    return code;
+    if (file_exists("1")) { /* Another spec. */
+        assert_ok(file_remove_tree("1", &err), &err);
+    }
+    assert_int_equal(mkdir("1", 0700), 0);
+    assert_ok(file_write("1/spec", buf_sv(b), 0644, &err), &err);
+    return ask((const char *const[]){NULL}, said, &told);
 }
 
 static int start_shell(const char *text, uint64_t timeout_ms, struct buf *said) {
@@ -68,7 +87,7 @@ static int start_shell(const char *text, uint64_t timeout_ms, struct buf *said) 
 static void read_record(struct buf *out) {
     struct err err = {0};
     buf_reset(out);
-    assert_ok(file_read("exit", 65536, out, &err), &err);
+    assert_ok(file_read("1/exit", 65536, out, &err), &err);
     assert_ok(protocol_check(buf_sv(out), &err), &err);
     assert_int_equal(protocol_u64(buf_sv(out), PROTOCOL_MAJOR_VERSION, 0), PROTOCOL_MAJOR);
 }
@@ -106,8 +125,8 @@ static void a_command_runs_on_by_itself_and_leaves_files(void **state) {
         assert_true(protocol_u64(buf_sv(&record), PROTOCOL_EXIT_CODE, 99) == 99);
     }
     assert_int_equal(wait_record(&record), 6);
-    check_file("out", "out\n");
-    check_file("err", "err\n");
+    check_file("1/out", "out\n");
+    check_file("1/err", "err\n");
 }
 
 static void a_command_out_of_time_is_recorded_as_such(void **state) {
@@ -117,7 +136,7 @@ static void a_command_out_of_time_is_recorded_as_such(void **state) {
     assert_int_equal(start_shell("(setsid sleep 3401 &); sleep 3401", 300, &said), 0);
     assert_int_equal(wait_record(&record), 124);
     assert_int_equal(protocol_u64(buf_sv(&record), PROTOCOL_TIMED_OUT, 0), 1);
-    check_file("err", "[timed out after 0.3s]\n");
+    check_file("1/err", "[timed out after 0.3s]\n");
 }
 
 static void a_signal_to_the_process_that_stayed_ends_the_command(void **state) {
@@ -132,36 +151,33 @@ static void a_signal_to_the_process_that_stayed_ends_the_command(void **state) {
     assert_int_equal(wait_record(&record), 137);
 }
 
+static void check_failure(struct protocol_out *o, struct buf *b, uint64_t code, const char *words) {
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf record = {0};
+    struct sv message = {0};
+    assert_int_equal(start(o, b, &said), 0);
+    assert_string_equal(buf_cstr(&said), "");
+    read_record(&record);
+    assert_int_equal(protocol_u64(buf_sv(&record), PROTOCOL_CODE, 0), code);
+    assert_true(protocol_find(buf_sv(&record), PROTOCOL_MESSAGE, &message));
+    assert_true(sv_find(message, sv_from(words)) != (size_t)-1);
+}
+
 static void what_cannot_run_says_why(void **state) {
     (void)state;
-    AUTO_BUF struct buf said = {0};
     AUTO_BUF struct buf b = {0};
     struct protocol_out o;
     add_spec(&o, &b);
     protocol_add(&o, PROTOCOL_ARGV, SV("no-such-program"));
-    assert_int_equal(start(&o, &b, &said), 1);
-    assert_string_equal(buf_cstr(&said),
-                        "snaffle-guest: cannot run 'no-such-program': No such file or directory\n");
-    AUTO_BUF struct buf record = {0};
-    struct sv message = {0};
-    read_record(&record); /* Who asked may not have heard. */
-    assert_int_equal(protocol_u64(buf_sv(&record), PROTOCOL_CODE, 0), ERR_POS_NOT_FOUND);
-    assert_true(protocol_find(buf_sv(&record), PROTOCOL_MESSAGE, &message));
-    assert_true(sv_starts_with(message, SV("cannot run 'no-such-program'")));
-    assert_int_equal(unlink("exit"), 0);
-    buf_reset(&said);
+    check_failure(&o, &b, ERR_POS_NOT_FOUND,
+                  "cannot run 'no-such-program': No such file or directory");
     buf_reset(&b);
     add_spec(&o, &b);
-    assert_int_equal(start(&o, &b, &said), 1);
-    assert_non_null(strstr(buf_cstr(&said), "arguments or shell text"));
-    assert_int_equal(unlink("exit"), 0);
-    buf_reset(&said);
+    check_failure(&o, &b, ERR_POS_INPUT, "arguments or shell text");
     buf_reset(&b);
     o = protocol_fields_begin(&b);
     protocol_add_u64(&o, PROTOCOL_MAJOR_VERSION, 9);
-    assert_int_equal(start(&o, &b, &said), 1);
-    assert_non_null(strstr(buf_cstr(&said), "version 9"));
-    assert_int_equal(file_exists("exit"), 0);
+    check_failure(&o, &b, ERR_POS_PROTOCOL, "version 9");
 }
 
 static void input_comes_from_a_file_and_ends(void **state) {
@@ -178,7 +194,7 @@ static void input_comes_from_a_file_and_ends(void **state) {
     protocol_add_u64(&o, PROTOCOL_CLEAN, 1);
     assert_int_equal(start(&o, &b, &said), 0);
     assert_int_equal(wait_record(&record), 0);
-    check_file("out", "typed.\n");
+    check_file("1/out", "typed.\n");
 }
 
 static void a_command_of_another_user_can_gain_nothing(void **state) {
@@ -197,7 +213,7 @@ static void a_command_of_another_user_can_gain_nothing(void **state) {
     protocol_add_u64(&o, PROTOCOL_CLEAN, 1);
     assert_int_equal(start(&o, &b, &said), 0);
     assert_int_equal(wait_record(&record), 0);
-    check_file("out", "1234\n1234\n1234\nNoNewPrivs: 1\n");
+    check_file("1/out", "1234\n1234\n1234\nNoNewPrivs: 1\n");
 }
 
 static int run_guest(const char *const *argv, struct buf *said) {
@@ -235,44 +251,132 @@ static void what_was_uploaded_is_put_in_place_or_not_at_all(void **state) {
 
 static void who_asks_again_changes_nothing(void **state) {
     (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf told = {0};
+    assert_int_equal(start_shell("echo x >>ran; sleep 0.3; echo whole; exit 3", 0, &said), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(
+            ask((const char *const[]){"--wait-ms", "9000", "--output", "99", NULL}, &said, &told),
+            0);
+        assert_int_equal(protocol_u64(buf_sv(&told), PROTOCOL_EXIT_CODE, 99), 3);
+        assert_int_equal(protocol_u64(buf_sv(&told), PROTOCOL_OUT_TOTAL, 99), 6);
+        struct sv out = {0};
+        assert_true(protocol_find(buf_sv(&told), PROTOCOL_BYTES, &out));
+        assert_true(sv_eq(out, SV("whole\n")));
+    }
+    check_file("ran", "x\n");
+}
+
+static void of_outputs_the_tails_are_told_whatever_their_bytes(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf told = {0};
+    assert_int_equal(start_shell("printf 'abc\\000\\377\\303'; echo error >&2", 0, &said), 0);
+    assert_int_equal(
+        ask((const char *const[]){"--wait-ms", "9000", "--output", "4", NULL}, &said, &told), 0);
+    struct sv rest = buf_sv(&told);
+    struct sv value;
+    uint8_t tag;
+    struct sv tails[2] = {{0}};
+    size_t n = 0;
+    while (protocol_each(&rest, &tag, &value)) {
+        if (tag == PROTOCOL_BYTES && n < 2) {
+            tails[n++] = value;
+        }
+    }
+    assert_true(sv_eq(tails[0], SV("c\0\377\303")));
+    assert_true(sv_eq(tails[1], SV("ror\n")));
+    assert_int_equal(protocol_u64(buf_sv(&told), PROTOCOL_OUT_TOTAL, 0), 6);
+    assert_int_equal(protocol_u64(buf_sv(&told), PROTOCOL_ERR_TOTAL, 0), 6);
+}
+
+static void who_waits_is_told_the_end_at_once_or_that_it_goes_on(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf told = {0};
+    assert_int_equal(start_shell("sleep 1.5", 0, &said), 0);
+    assert_int_equal(ask((const char *const[]){"--wait-ms", "200", NULL}, &said, &told), 0);
+    assert_true(protocol_u64(buf_sv(&told), PROTOCOL_PID, 0) > 1);
+    assert_int_equal(protocol_u64(buf_sv(&told), PROTOCOL_EXIT_CODE, 99), 99);
+    int64_t begun = clock_ms();
+    assert_int_equal(ask((const char *const[]){"--wait-ms", "15000", NULL}, &said, &told), 0);
+    assert_int_equal(protocol_u64(buf_sv(&told), PROTOCOL_EXIT_CODE, 99), 0);
+    assert_true(clock_ms() - begun < 12000);
+}
+
+static void a_command_whose_keeper_is_killed_ended_with_137(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf told = {0};
+    AUTO_BUF struct buf record = {0};
+    assert_int_equal(start_shell("sleep 3403", 0, &said), 0);
+    read_record(&record);
+    assert_int_equal(kill((pid_t)protocol_u64(buf_sv(&record), PROTOCOL_PID, 0), SIGKILL), 0);
+    assert_int_equal(ask((const char *const[]){"--wait-ms", "9000", NULL}, &said, &told), 0);
+    assert_int_equal(protocol_u64(buf_sv(&told), PROTOCOL_EXIT_CODE, 0), 137);
+    read_record(&record);
+    assert_int_equal(protocol_u64(buf_sv(&record), PROTOCOL_EXIT_CODE, 0), 137);
+}
+
+static void a_stop_ends_a_command_or_lets_it_never_begin(void **state) {
+    (void)state;
+    static const char *const stop[] = {"--stop", "--wait-ms", "9000", NULL};
     struct err err = {0};
     AUTO_BUF struct buf said = {0};
-    const char *argv[] = {getenv("SNAFFLE_GUEST"), "run", "--spec", "spec", NULL};
-    assert_int_equal(start_shell("echo x >>ran", 0, &said), 0);
-    for (int i = 0; i < 3; i++) {
-        struct proc_result r = {0};
-        assert_ok(proc_run(&(struct proc_options){.argv = argv}, &r, &err), &err);
-        assert_int_equal(r.exit_code, 0);
-        proc_result_deinit(&r);
-    }
-    deadline_ms until = deadline_in_s(20);
-    while (!file_exists("ran") && !deadline_passed(until)) {
-        clock_sleep_ms(10);
-    }
-    clock_sleep_ms(200);
-    AUTO_BUF struct buf ran = {0};
-    assert_ok(file_read("ran", 100, &ran, &err), &err);
-    assert_string_equal(buf_cstr(&ran), "x\n");
+    AUTO_BUF struct buf told = {0};
+    assert_int_equal(start_shell("sleep 3404", 0, &said), 0);
+    assert_int_equal(ask(stop, &said, &told), 0);
+    assert_int_equal(protocol_u64(buf_sv(&told), PROTOCOL_EXIT_CODE, 0), 137);
+    assert_ok(file_remove_tree("1", &err), &err);
+    assert_int_equal(ask(stop, &said, &told), 0);
+    assert_int_equal(protocol_u64(buf_sv(&told), PROTOCOL_CODE, 0), ERR_POS_CANCELLED);
+    AUTO_BUF struct buf b = {0}; /* The start comes too late. */
+    struct protocol_out o;
+    add_spec(&o, &b);
+    protocol_add(&o, PROTOCOL_SHELL, SV("echo x >ran"));
+    assert_int_equal(protocol_fields_end(&o), 0);
+    assert_ok(file_write("1/spec", buf_sv(&b), 0644, &err), &err);
+    assert_int_equal(ask((const char *const[]){"--wait-ms", "9000", NULL}, &said, &told), 0);
+    assert_int_equal(protocol_u64(buf_sv(&told), PROTOCOL_CODE, 0), ERR_POS_CANCELLED);
+    assert_int_equal(file_exists("ran"), 0);
+}
+
+static void what_is_of_no_more_use_is_forgotten(void **state) {
+    (void)state;
+    struct err err = {0};
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf told = {0};
+    AUTO_FREE char *here = getcwd(NULL, 0);
+    AUTO_FREE char *dir = file_join(here, "9");
+    assert_int_equal(start_shell("true", 0, &said), 0);
+    assert_int_equal(mkdir("2", 0700), 0);
+    assert_ok(file_write("2/out", SV("x"), 0644, &err), &err);
+    assert_ok(file_write("kept", SV("x"), 0644, &err), &err);
+    struct proc_result r = {0};
+    const char *argv[] = {getenv("SNAFFLE_GUEST"), "run", "--dir", dir, "--stop", "--forget",
+                          "2,../kept,5,x",         NULL};
+    assert_ok(proc_run(&(struct proc_options){.argv = argv}, &r, &err), &err);
+    assert_int_equal(r.exit_code, 0);
+    proc_result_deinit(&r);
+    assert_int_equal(file_exists("2"), 0);
+    assert_int_equal(file_exists("kept"), 1);
+    assert_int_equal(file_exists("1/exit"), 1);
 }
 
 static void a_spec_is_a_regular_file_of_fields(void **state) {
     (void)state;
-    struct err err = {0};
-    AUTO_BUF struct buf said = {0};
     AUTO_BUF struct buf b = {0};
+    AUTO_BUF struct buf said = {0};
+    AUTO_BUF struct buf told = {0};
     assert_int_equal(buf_adds(&b, "#!/bin/sh\n"), 0);
     struct protocol_out o = {.buf = &b};
-    assert_int_equal(start(&o, &b, &said), 1);
-    assert_non_null(strstr(buf_cstr(&said), "field 35 runs past"));
-    assert_int_equal(unlink("spec"), 0);
-    assert_int_equal(unlink("spec.begun"), 0);
-    assert_int_equal(symlink("other", "spec"), 0);
-    struct proc_result r = {0};
-    const char *argv[] = {getenv("SNAFFLE_GUEST"), "run", "--spec", "spec", NULL};
-    assert_ok(proc_run(&(struct proc_options){.argv = argv}, &r, &err), &err);
-    assert_int_equal(r.exit_code, 1);
-    assert_non_null(strstr(buf_cstr(&r.err), "it is a link"));
-    proc_result_deinit(&r);
+    check_failure(&o, &b, ERR_POS_PROTOCOL, "field 35 runs past");
+    assert_int_equal(unlink("1/spec"), 0);
+    assert_int_equal(unlink("1/begun"), 0);
+    assert_int_equal(symlink("other", "1/spec"), 0);
+    assert_int_equal(ask((const char *const[]){NULL}, &said, &told), 1);
+    assert_non_null(strstr(buf_cstr(&said), "it is a link"));
+    assert_int_equal(file_exists("1/begun"), 0);
 }
 
 static void a_wrong_command_line_gives_the_usage(void **state) {
@@ -280,7 +384,9 @@ static void a_wrong_command_line_gives_the_usage(void **state) {
     static const char *const rows[][4] = {
         {NULL},
         {"run", NULL},
-        {"run", "--spec", NULL},
+        {"run", "--dir", NULL},
+        {"run", "--dir", "1", "x"},
+        {"run", "--wait-ms", "x", NULL},
         {"serve", NULL},
         {"serve", "--listen-fd", "x", NULL},
         {"serve", "--listen-fd", "1", NULL},
@@ -288,7 +394,7 @@ static void a_wrong_command_line_gives_the_usage(void **state) {
         {"fly", NULL},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        const char *argv[6] = {getenv("SNAFFLE_GUEST")};
+        const char *argv[7] = {getenv("SNAFFLE_GUEST")};
         struct err err = {0};
         struct proc_result r = {0};
         memcpy(argv + 1, rows[i], sizeof rows[i]);
@@ -310,6 +416,11 @@ static const struct CMUnitTest tests[] = {
     run_unit_test(a_command_of_another_user_can_gain_nothing),
     run_unit_test(what_was_uploaded_is_put_in_place_or_not_at_all),
     run_unit_test(who_asks_again_changes_nothing),
+    run_unit_test(of_outputs_the_tails_are_told_whatever_their_bytes),
+    run_unit_test(who_waits_is_told_the_end_at_once_or_that_it_goes_on),
+    run_unit_test(a_command_whose_keeper_is_killed_ended_with_137),
+    run_unit_test(a_stop_ends_a_command_or_lets_it_never_begin),
+    run_unit_test(what_is_of_no_more_use_is_forgotten),
     run_unit_test(a_spec_is_a_regular_file_of_fields),
     run_unit_test(a_wrong_command_line_gives_the_usage),
 };
