@@ -41,6 +41,45 @@ static void answer_in_steps(struct engine_request *r, void *arg) {
     }
 }
 
+/* A call of such an engine, whose first part has come. */
+struct talk {
+    struct fixture f;
+    struct steps steps;
+    struct agent a;
+    struct answer first;
+};
+
+static void go_on(struct talk *t, int parts) {
+    for (int i = 0; i < parts; i++) {
+        sem_post(&t->steps.go);
+    }
+}
+
+/* Reads up to `first`, which stands in the first of the parts. */
+static void talk_begin(struct talk *t, const char *const *parts, const char *body,
+                       const char *first) {
+    *t = (struct talk){.steps = {.parts = parts}};
+    sem_init(&t->steps.go, 0, 0);
+    fixture_open(&t->f, answer_in_steps, &t->steps, NULL);
+    t->a = agent_connect_tcp(t->f.port);
+    agent_post(&t->a, "/v1/chat/completions", gateway_session_token(t->f.session), sv_from(body));
+    go_on(t, 1);
+    t->first = agent_read_until(&t->a, first);
+}
+
+static void talk_end(struct talk *t) {
+    answer_deinit(&t->first);
+    agent_close(&t->a);
+    fixture_close(&t->f);
+    sem_destroy(&t->steps.go);
+}
+
+/* Something more comes. */
+static void read_rest(struct talk *t) {
+    char rest[4096];
+    assert_true(recv(t->a.fd, rest, sizeof rest, 0) > 0);
+}
+
 static bool is_silent(const struct agent *a, int ms) {
     struct pollfd p = {.fd = a->fd, .events = POLLIN};
     return poll(&p, 1, ms) == 0;
@@ -62,71 +101,47 @@ static bool has_result(struct fixture *f) {
 
 static void the_end_is_held_until_usage_and_late_ids_are_recorded(void **state) {
     static const char *const parts[] = {TEXT, FINISH, LATE, DONE, NULL};
-    struct steps s = {.parts = parts};
-    struct fixture f;
+    struct talk t;
     (void)state;
-    sem_init(&s.go, 0, 0);
-    fixture_open(&f, answer_in_steps, &s, NULL);
-    struct agent a = agent_connect_unix(f.unix_path);
-    agent_post(&a, "/v1/chat/completions", "anything", SV(REQUEST));
-    sem_post(&s.go);
-    struct answer first = agent_read_until(&a, "\"a\"");
-    assert_int_equal(first.status, 200);
-    sem_post(&s.go);
-    sem_post(&s.go);
-    assert_true(is_silent(&a, 150));
-    assert_false(has_result(&f));
-    sem_post(&s.go);
-    sem_post(&s.go);
-    char rest[4096];
-    ssize_t n = recv(a.fd, rest, sizeof rest, 0);
-    assert_true(n > 0);
-    assert_true(has_result(&f));
-    struct recorded r = fixture_read(&f, 1);
+    talk_begin(&t, parts, REQUEST, "\"a\"");
+    assert_int_equal(t.first.status, 200);
+    go_on(&t, 2);
+    assert_true(is_silent(&t.a, 150));
+    assert_false(has_result(&t.f));
+    go_on(&t, 2);
+    read_rest(&t);
+    assert_true(has_result(&t.f));
+    struct recorded r = fixture_read(&t.f, 1);
     assert_bytes(&r.ids, SV("[1,2]"));
     assert_bytes(&r.prompt_ids, SV("[5]"));
     assert_bytes(&r.usage, SV("{\"completion_tokens\":2}"));
     assert_int_equal(r.tails, 0);
     recorded_deinit(&r);
-    answer_deinit(&first);
-    agent_close(&a);
-    fixture_close(&f);
-    sem_destroy(&s.go);
+    talk_end(&t);
 }
 
 static void after_the_time_limit_a_tail_completes_the_result(void **state) {
     static const char *const parts[] = {TEXT FINISH, LATE, DONE, NULL};
-    struct steps s = {.parts = parts};
-    struct fixture f;
+    struct talk t;
     (void)state;
-    sem_init(&s.go, 0, 0);
-    fixture_open(&f, answer_in_steps, &s, NULL);
-    struct agent a = agent_connect_tcp(f.port);
-    agent_post(&a, "/v1/chat/completions", gateway_session_token(f.session), SV(REQUEST));
     int64_t start = clock_ms();
-    sem_post(&s.go);
-    struct answer first = agent_read_until(&a, "stop");
+    talk_begin(&t, parts, REQUEST, "stop");
     assert_true(clock_ms() - start >= 900);
-    assert_false(first.has_end);
-    struct recorded r = fixture_read(&f, 1);
+    assert_false(t.first.has_end);
+    struct recorded r = fixture_read(&t.f, 1);
     assert_int_equal(r.results, 1);
     assert_true(json_is_true(json_object_get(r.result, "tail_open")));
     assert_int_equal(r.tails, 0);
     recorded_deinit(&r);
-    for (int i = 0; i < 3; i++) {
-        sem_post(&s.go);
-    }
-    fixture_close_session(&f);
-    r = fixture_read(&f, 1);
+    go_on(&t, 3);
+    fixture_close_session(&t.f);
+    r = fixture_read(&t.f, 1);
     assert_int_equal(r.results, 1);
     assert_int_equal(r.tails, 1);
     assert_bytes(&r.usage, SV("{\"completion_tokens\":2}"));
     assert_string_equal(text_of(r.tail, "end"), "complete");
     recorded_deinit(&r);
-    answer_deinit(&first);
-    agent_close(&a);
-    fixture_close(&f);
-    sem_destroy(&s.go);
+    talk_end(&t);
 }
 
 static void behind_done_the_agent_gets_its_end_though_the_engine_stays(void **state) {
@@ -154,12 +169,6 @@ static void behind_done_the_agent_gets_its_end_though_the_engine_stays(void **st
 #define FINISH_OF(i, id)                                                                           \
     "data: {\"choices\":[{\"index\":" i                                                            \
     ",\"delta\":{},\"finish_reason\":\"stop\",\"token_ids\":[" id "]}]}\n\n"
-
-static struct agent ask_for(struct fixture *f, const char *body) {
-    struct agent a = agent_connect_tcp(f->port);
-    agent_post(&a, "/v1/chat/completions", gateway_session_token(f->session), sv_from(body));
-    return a;
-}
 
 static size_t count_choices(const struct recorded *r) {
     json_t *response = json_loadb(r->response.data, r->response.len, 0, NULL);
@@ -189,39 +198,28 @@ static void with_several_choices_only_the_last_one_s_end_is_held(void **state) {
                                         LATE,
                                         DONE,
                                         NULL};
-    struct steps s = {.parts = parts};
-    struct fixture f;
+    struct talk t;
     (void)state;
-    sem_init(&s.go, 0, 0);
-    fixture_open(&f, answer_in_steps, &s, NULL);
-    struct agent a = ask_for(&f, TWO);
-    sem_post(&s.go);
-    struct answer first = agent_read_until(&a, "\"b\"");
-    sem_post(&s.go);
-    read_open(&a, "stop"); /* Of choice 0, at once. */
-    sem_post(&s.go);
-    read_open(&a, "still");
-    assert_false(has_result(&f));
-    sem_post(&s.go);
-    sem_post(&s.go);
-    assert_true(is_silent(&a, 150));
-    assert_false(has_result(&f));
-    sem_post(&s.go);
-    sem_post(&s.go);
-    char rest[4096] = "";
-    assert_true(recv(a.fd, rest, sizeof rest - 1, 0) > 0);
-    assert_true(has_result(&f));
-    struct recorded r = fixture_read(&f, 1);
+    talk_begin(&t, parts, TWO, "\"b\"");
+    go_on(&t, 1);
+    read_open(&t.a, "stop"); /* Of choice 0, at once. */
+    go_on(&t, 1);
+    read_open(&t.a, "still");
+    assert_false(has_result(&t.f));
+    go_on(&t, 2);
+    assert_true(is_silent(&t.a, 150));
+    assert_false(has_result(&t.f));
+    go_on(&t, 2);
+    read_rest(&t);
+    assert_true(has_result(&t.f));
+    struct recorded r = fixture_read(&t.f, 1);
     assert_int_equal(count_choices(&r), 2);
     assert_bytes(&r.ids, SV("[1,2]"));
     assert_bytes(&r.usage, SV("{\"completion_tokens\":2}"));
     assert_true(lists(r.result, "findings", "several_choices"));
     assert_int_equal(r.tails, 0);
     recorded_deinit(&r);
-    answer_deinit(&first);
-    agent_close(&a);
-    fixture_close(&f);
-    sem_destroy(&s.go);
+    talk_end(&t);
 }
 
 static void choices_that_end_in_one_event_are_held_with_it(void **state) {
@@ -230,29 +228,19 @@ static void choices_that_end_in_one_event_are_held_with_it(void **state) {
         "data: {\"choices\":[{\"index\":1,\"delta\":{},\"finish_reason\":\"stop\"},"
         "{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}]}\n\n",
         DONE, NULL};
-    struct steps s = {.parts = parts};
-    struct fixture f;
+    struct talk t;
     (void)state;
-    sem_init(&s.go, 0, 0);
-    fixture_open(&f, answer_in_steps, &s, NULL);
-    struct agent a = ask_for(&f, TWO);
-    sem_post(&s.go);
-    struct answer first = agent_read_until(&a, "\"a\"");
-    sem_post(&s.go);
-    assert_true(is_silent(&a, 150));
-    sem_post(&s.go);
-    sem_post(&s.go);
-    char rest[4096] = "";
-    assert_true(recv(a.fd, rest, sizeof rest - 1, 0) > 0);
-    struct recorded r = fixture_read(&f, 1);
+    talk_begin(&t, parts, TWO, "\"a\"");
+    go_on(&t, 1);
+    assert_true(is_silent(&t.a, 150));
+    go_on(&t, 2);
+    read_rest(&t);
+    struct recorded r = fixture_read(&t.f, 1);
     assert_int_equal(r.results, 1);
     assert_int_equal(count_choices(&r), 2);
     assert_string_equal(text_of(r.result, "finish_reason"), "length"); /* Of choice 0. */
     recorded_deinit(&r);
-    answer_deinit(&first);
-    agent_close(&a);
-    fixture_close(&f);
-    sem_destroy(&s.go);
+    talk_end(&t);
 }
 
 /* One choice was asked for: its end begins the hold, and what comes of another is in the record all
@@ -260,58 +248,38 @@ static void choices_that_end_in_one_event_are_held_with_it(void **state) {
 static void a_choice_that_nobody_asked_for_is_recorded_too(void **state) {
     static const char *const parts[] = {TEXT_OF("0", "a", "1") FINISH_OF("0", "2"),
                                         TEXT_OF("1", "b", "10"), FINISH_OF("1", "11") DONE, NULL};
-    struct steps s = {.parts = parts};
-    struct fixture f;
+    struct talk t;
     (void)state;
-    sem_init(&s.go, 0, 0);
-    fixture_open(&f, answer_in_steps, &s, NULL);
-    struct agent a = ask_for(&f, REQUEST);
-    sem_post(&s.go);
-    struct answer first = agent_read_until(&a, "stop"); /* After the time limit. */
-    for (int i = 0; i < 3; i++) {
-        sem_post(&s.go);
-    }
-    fixture_close_session(&f);
-    struct recorded r = fixture_read(&f, 1);
+    talk_begin(&t, parts, REQUEST, "stop"); /* After the time limit. */
+    go_on(&t, 3);
+    fixture_close_session(&t.f);
+    struct recorded r = fixture_read(&t.f, 1);
     assert_int_equal(r.results, 1);
     assert_int_equal(r.tails, 1);
     assert_int_equal(count_choices(&r), 2);
     assert_true(lists(r.tail, "findings", "several_choices"));
     recorded_deinit(&r);
-    answer_deinit(&first);
-    agent_close(&a);
-    fixture_close(&f);
-    sem_destroy(&s.go);
+    talk_end(&t);
 }
 
 /* Nothing is held but [DONE], and the record has what came. */
 static void a_choice_that_never_ends_does_not_hold_the_others(void **state) {
     static const char *const parts[] = {TEXT_OF("0", "a", "1") FINISH_OF("0", "2"),
                                         TEXT_OF("1", "b", "10"), DONE, NULL};
-    struct steps s = {.parts = parts};
-    struct fixture f;
+    struct talk t;
     (void)state;
-    sem_init(&s.go, 0, 0);
-    fixture_open(&f, answer_in_steps, &s, NULL);
-    struct agent a = ask_for(&f, TWO);
     int64_t start = clock_ms();
-    sem_post(&s.go);
-    struct answer first = agent_read_until(&a, "stop");
+    talk_begin(&t, parts, TWO, "stop");
     assert_true(clock_ms() - start < 900);
-    for (int i = 0; i < 3; i++) {
-        sem_post(&s.go);
-    }
-    fixture_close_session(&f);
-    struct recorded r = fixture_read(&f, 1);
+    go_on(&t, 3);
+    fixture_close_session(&t.f);
+    struct recorded r = fixture_read(&t.f, 1);
     assert_int_equal(r.results, 1);
     assert_int_equal(r.tails, 0);
     assert_int_equal(count_choices(&r), 2);
     assert_string_equal(text_of(r.result, "end"), "complete");
     recorded_deinit(&r);
-    answer_deinit(&first);
-    agent_close(&a);
-    fixture_close(&f);
-    sem_destroy(&s.go);
+    talk_end(&t);
 }
 
 static void answer_unary_in_steps(struct engine_request *r, void *arg) {
