@@ -5,6 +5,7 @@ import http.client
 import os
 import json
 import pathlib
+import random
 import signal
 import sys
 import tempfile
@@ -226,6 +227,40 @@ class Sessions(unittest.TestCase):
             g.admin("DELETE", path)
         except (OSError, ValueError, http.client.HTTPException):
             pass  # It may be cut off with the program.
+
+    def test_many_admins_and_agents_at_random_do_not_disturb_the_end(self):
+        g = self.gateway("--workers", "3", "--drain", "0.3")
+        stop = threading.Event()
+
+        def work(number):
+            chance = random.Random(number)
+            tokens = ["none"]
+            while not stop.is_set():
+                one = f"/sessions/s{chance.randrange(4)}"
+                steps = {
+                    "open": lambda one=one: tokens.append(g.admin(
+                        "POST", "/sessions", {"session_id": one[10:]})[1].get("token", "none")),
+                    "end": lambda one=one: self.try_admin(
+                        g, f"{one}?wait_s={chance.choice((0, 60))}&forget={chance.randrange(2)}"),
+                    "change": lambda one=one: g.admin("PATCH", one, {"policy_version": number}),
+                    "trace": lambda one=one: g.admin("GET", f"{one}/trace"),
+                    "entries": lambda one=one: g.admin("GET", f"{one}/trace_entries"),
+                    "list": lambda: g.admin("GET", "/sessions"),
+                    "call": lambda: g.call(chance.choice(("x", "slow")), key=tokens[-1]),
+                }
+                try:
+                    steps[chance.choice(list(steps))]()
+                except (OSError, http.client.HTTPException):
+                    pass  # The gateway ends meanwhile.
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for t in threads:
+            t.start()
+        time.sleep(2)
+        g.process.send_signal(signal.SIGTERM)
+        self.assertEqual(g.process.wait(30), 0, g.errors())
+        stop.set()
+        for t in threads:
+            t.join()
 
     def records(self):
         return sum(p.stat().st_size for p in pathlib.Path(self.scratch.name, "j").rglob("*.log"))

@@ -152,14 +152,15 @@ static int put_settings(const struct managed *m, json_t *out, struct err *err) {
     return rc < 0 ? err_set(err, ERR_NOMEM, "out of memory") : 0;
 }
 
+/* The metadata is copied: an answer outlives the session, and is freed by another thread. */
 static json_t *describe(const struct managed *m) {
     struct gateway_session_stats s = {0};
     gateway_session_stats(m->session, &s);
-    return json_pack("{s:s?, s:s, s:f, s:I, s:I, s:i, s:I, s:b, s:O?}", "session_id", m->id, "name",
+    return json_pack("{s:s?, s:s, s:f, s:I, s:I, s:i, s:I, s:b, s:o}", "session_id", m->id, "name",
                      m->name, "idle_s", s.idle_s, "upstream_errors", (json_int_t)s.failed_calls,
                      "n_turns", (json_int_t)s.calls, "n_open", (int)s.calls_open,
                      "completion_tokens", (json_int_t)s.completion_tokens, "capture_fault",
-                     s.capture_fault, "metadata", m->metadata);
+                     s.capture_fault, "metadata", json_deep_copy(m->metadata));
 }
 
 static int show(const struct managed *m, int status, bool with_token, struct reply *out,
