@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/log.h"
 #include "cli/commands.h"
 #include "cli/server_key.h"
 #include "cli/tool_settings.h"
@@ -92,6 +93,7 @@ static int serve(const struct args *a, const struct server_key *key, struct tool
     if (!args_has(a, "max-concurrent")) {
         tools->options.concurrent_max = o.sessions_max;
     }
+    log_set_level(args_has(a, "quiet") ? LOG_WARNING : LOG_INFO);
     return serve_run(&o, err);
 }
 
@@ -136,6 +138,7 @@ static const struct option options[] = {
     {"openenv-mode", OPTION_WORD, "MODE",
      "in production there is no /reset, /step and /state (default: OPENENV_MODE, else simulation)",
      modes},
+    {"quiet", OPTION_SWITCH, NULL, "say nothing of each rollout's beginning and end", NULL},
     {"drain", OPTION_NUMBER, "SECONDS",
      "let rollouts go on so long after SIGTERM or SIGINT (default: 15)", NULL},
     {0},

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "net/conn.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -243,6 +245,25 @@ bool conn_is_full(const struct conn *c) {
 
 struct loop *conn_loop(const struct conn *c) {
     return c->loop;
+}
+
+void conn_peer(const struct conn *c, char out[CONN_PEER_MAX]) {
+    struct sockaddr_storage a = {0};
+    socklen_t n = sizeof a;
+    char host[INET6_ADDRSTRLEN] = "";
+    const void *at = &a;
+    snprintf(out, CONN_PEER_MAX, "%s", c->is_unix ? "unix" : "gone");
+    if (c->is_unix || getpeername(c->fd, (struct sockaddr *)&a, &n) < 0) {
+        return;
+    }
+    const struct sockaddr_in *v4 = at;
+    const struct sockaddr_in6 *v6 = at;
+    bool is_v6 = a.ss_family == AF_INET6;
+    const void *bytes = is_v6 ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr;
+    if (inet_ntop(a.ss_family, bytes, host, sizeof host)) {
+        snprintf(out, CONN_PEER_MAX, is_v6 ? "[%s]:%u" : "%s:%u", host,
+                 ntohs(is_v6 ? v6->sin6_port : v4->sin_port));
+    }
 }
 
 bool conn_is_unix(const struct conn *c) {

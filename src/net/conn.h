@@ -78,6 +78,11 @@ void conn_finish_reset(
 void conn_abort(struct conn *c); /* Reset now; what is queued is dropped. Accepts NULL. */
 
 struct loop *conn_loop(const struct conn *c);
+
+/* Who is at the other end: "127.0.0.1:4711", "[::1]:4711", "unix"; "gone" where it is not known any
+ * more. */
+#define CONN_PEER_MAX 64
+void conn_peer(const struct conn *c, char out[CONN_PEER_MAX]);
 bool conn_is_unix(const struct conn *c);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,14 @@ bool exchange_keeps(const struct exchange *x) {
 
 struct loop *exchange_loop(const struct exchange *x) {
     return x->loop;
+}
+
+void exchange_peer(const struct exchange *x, char out[CONN_PEER_MAX]) {
+    if (x->client && x->client->conn) {
+        conn_peer(x->client->conn, out);
+    } else {
+        snprintf(out, CONN_PEER_MAX, "gone");
+    }
 }
 
 /* --- its end --- */

@@ -82,6 +82,7 @@ struct sv exchange_body(const struct exchange *x);
 void exchange_drop_body(struct exchange *x);   /* Gives its memory back: nobody will read it. */
 bool exchange_keeps(const struct exchange *x); /* The connection, after the answer. */
 struct loop *exchange_loop(const struct exchange *x);
+void exchange_peer(const struct exchange *x, char out[CONN_PEER_MAX]); /* As conn_peer. */
 
 /* The whole answer, and the end. `content_type` may be empty. */
 void exchange_reply(struct exchange *x, int status, struct sv content_type, struct sv body);

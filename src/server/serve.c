@@ -10,6 +10,7 @@
 #include "net/server.h"
 #include "server/access.h"
 #include "server/mcp/http.h"
+#include "server/metrics.h"
 #include "server/openenv/openenv.h"
 
 #define LOOK_MS 20        /* How often it is looked whether the last rollout has ended. */
@@ -23,6 +24,7 @@ struct serve {
     struct mcp_http *mcp;
     struct openenv *openenv;
     struct server *server;
+    double started;
     bool has_ended; /* The loop's: nobody is left to answer. */
 };
 
@@ -63,6 +65,8 @@ static void on_request(struct exchange *x, void *arg) {
         return;
     } else if (sv_eq(path, SV("/mcp"))) {
         mcp_http_request(s->mcp, x);
+    } else if (sv_eq(path, SV("/metrics")) && sv_eq(exchange_head(x)->method, SV("GET"))) {
+        metrics_answer(x, s->tools, s->openenv, s->started);
     } else {
         exchange_reply(x, 404, SV("application/json"), SV("{\"detail\":\"Not Found\"}"));
     }
@@ -189,6 +193,7 @@ static void block_signals(sigset_t *set) {
 int serve_run(const struct serve_options *o, struct err *err) {
     struct serve s = {
         .o = o,
+        .started = clock_unix(),
         .access = {.key = o->key, .is_public = o->tools->is_public},
     };
     sigset_t signals;

@@ -104,7 +104,7 @@ class Access(unittest.TestCase):
         file.write_text(KEY + "\n")
         s = self.place.serve("--key-file", file)
         self.assertEqual(s.get("/health"), (200, {"status": "healthy"}))
-        for path in ("/state", "/metadata", "/docs", "/", "/nowhere", "/k/wrong/state", "/k/",
+        for path in ("/state", "/metadata", "/docs", "/metrics", "/", "/nowhere", "/k/wrong/state", "/k/",
                      f"/k/{KEY}x/state", f"/k/{KEY[:-1]}/state"):
             status, body = s.get(path)
             self.assertEqual(status, 401, path)

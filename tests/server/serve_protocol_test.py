@@ -408,6 +408,48 @@ class Rollouts(Case):
             self.assertEqual((rollout["mode"], len(rollout["proxy_turns"])),
                              (mode or "black_box", turns))
 
+    def test_an_operator_sees_what_became_of_calls(self):
+        s = self.place.serve("--max-concurrent", "1", agent=WAITS_FOR_A_FILE)
+        s.rpc("tools/call", {"name": "run_rollout", "arguments": {"instruction": "a\nb", "x": 1}})
+        ws, waiting = self.socket(s), self.socket(s)
+        call = {"type": "step", "data": {"tool_name": "run_rollout", "arguments": self.place.call(
+            agent_timeout_s=3, task_id="seen", verify=["false"])}}
+        ws.send(json.dumps(call))
+        until(lambda: self.metric(s, "rollouts_running") == 1, "a rollout")
+        waiting.send(json.dumps(call))
+        until(lambda: self.metric(s, "rollouts_waiting") == 1, "a call that waits")
+        self.assertEqual(self.metric(s, "sessions"), 2)
+        waiting.drop()
+        rollout = json.loads(json.loads(ws.receive())["data"]["observation"]["result"]["data"])
+        until(lambda: self.metric(s, 'calls_without_rollout_total{why="left"}') == 1, "its leaving")
+        for name, value in (('rollouts_total{status="ok"}', 1), ("rollouts_running", 0),
+                            ('rollouts_total{status="failed"}', 0), ("rollouts_waiting", 0),
+                            ('calls_without_rollout_total{why="invalid"}', 1)):
+            self.assertEqual(self.metric(s, name), value, name)
+        self.assertGreater(self.metric(s, "rollout_seconds_total"), 3)
+        lines = s.errors().splitlines()
+        peer = "client=127.0.0.1:{}".format(ws.socket.getsockname()[1])
+        self.assertEqual(len(lines), 4, lines)
+        self.assertRegex(lines[0], "call without a rollout: client=127.0.0.1:.* unknown field 'x'")
+        self.assertEqual(lines[1], f"snaffle: info: rollout began: id={rollout['rollout']} {peer} "
+                         "waited_s=0.0")
+        (end,) = (line for line in lines if "ended" in line)
+        self.assertRegex(end, f"rollout ended: id={rollout['rollout']} {peer} status=ok "
+                         "cause=agent_timeout reward=0 seconds=[0-9.]+ calls=0$")
+        self.assertNotIn("model-key-0123456789", s.errors())
+
+    def metric(self, s, name):
+        status, text = s.get("/metrics")
+        self.assertEqual(status, 200)
+        (line,) = (one for one in text.splitlines() if one.startswith(f"snaffle_serve_{name} "))
+        return float(line.split()[1])
+
+    def test_a_quiet_server_says_nothing_of_rollouts(self):
+        s = self.place.serve("--quiet")
+        got = s.rpc("tools/call", {"name": "run_rollout", "arguments": self.place.call()})
+        self.assertEqual(json.loads(got["result"]["data"])["status"], "ok")
+        self.assertEqual(s.errors(), "")
+
     def test_pings_are_answered_and_others_served_while_rollouts_run(self):
         s = self.place.serve(agent=WAITS_FOR_A_FILE)
         sockets = [self.socket(s) for _ in range(4)]

@@ -129,7 +129,9 @@ void mcp_post_feed(struct mcp_http *m, struct exchange *x, struct mcp_session *s
     if (p->takes_events) {
         exchange_after(x, MCP_HTTP_BEAT_MS, beat, p);
     }
-    struct rpc_sink sink = {p->takes_events ? on_note : NULL, on_answer, p};
+    char peer[CONN_PEER_MAX];
+    exchange_peer(x, peer);
+    struct rpc_sink sink = {p->takes_events ? on_note : NULL, on_answer, p, peer};
     if (message) {
         exchange_drop_body(x);
         rpc_feed_json(p->rpc, message, &sink);

@@ -69,6 +69,7 @@ struct rpc_sink {
      * cancelled). */
     void (*on_answer)(void *arg, struct sv message);
     void *arg;
+    const char *client; /* Who sent it, for the operator; lent for the call. */
 };
 
 int rpc_new(const struct rpc_options *o, struct rpc **out, struct err *err) CHECK_RESULT;

@@ -112,7 +112,7 @@ void rpc_call_tool(struct rpc_request *q, const json_t *params) {
         return;
     }
     take_token(q, params);
-    struct tool_watch watch = {o->loop, q->token ? on_progress : NULL, on_done, q};
+    struct tool_watch watch = {o->loop, q->token ? on_progress : NULL, on_done, q, q->sink.client};
     arguments = json_is_null(arguments) ? NULL : arguments;
     if (tool_call_start(o->tools, arguments, &watch, &q->call, &err) < 0) {
         on_done(q, &(struct tool_result){.outcome = TOOL_FAILED,

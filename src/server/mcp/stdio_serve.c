@@ -38,7 +38,7 @@ struct fed {
 
 static void feed(void *arg) {
     struct fed *f = arg;
-    struct rpc_sink sink = {on_note, on_answer, f->stdio};
+    struct rpc_sink sink = {on_note, on_answer, f->stdio, "stdio"};
     if (f->is_too_long) {
         on_answer(f->stdio, SV("{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":"
                                "\"Invalid request: the message is longer than 64 MB\"}}"));

@@ -44,6 +44,7 @@ void link_end_all(struct openenv *e);
 /* message.c: one message of /ws is answered by link_reply, now or later. */
 struct message_context {
     struct openenv *openenv;
+    const char *client; /* Who is at the other end. */
     struct session *session;
     struct rpc *rpc;
     void (*on_rpc)(void *arg, struct sv answer);

@@ -137,6 +137,8 @@ static void start_step(struct openenv *e, struct exchange *x, struct session *s,
                        const struct action *a, double timeout_s) {
     struct http_step *h = calloc(1, sizeof *h);
     struct step *step = NULL;
+    char peer[CONN_PEER_MAX];
+    exchange_peer(x, peer);
     if (!h) {
         http_json(x, 500, NULL);
         return;
@@ -149,6 +151,7 @@ static void start_step(struct openenv *e, struct exchange *x, struct session *s,
     const struct step_options o = {
         .loop = e->options.loop,
         .tools = e->options.tools,
+        .client = peer,
         .session = s,
         .timeout_s = timeout_s,
         .on_done = on_done,

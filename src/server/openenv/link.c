@@ -27,6 +27,7 @@ struct link {
     struct openenv *openenv;
     struct link *prev, *next;
     struct websocket *socket;
+    char peer[CONN_PEER_MAX];
     struct session *session;
     struct rpc *rpc;
     struct rpc_door door;
@@ -133,6 +134,7 @@ static bool take(struct link *l, struct sv text) {
     AUTO_BUF struct buf out = {0};
     const struct message_context c = {
         .openenv = l->openenv,
+        .client = l->peer,
         .session = l->session,
         .rpc = l->rpc,
         .on_rpc = on_rpc,
@@ -206,7 +208,7 @@ static void on_bare_answer(void *arg, struct sv answer) {
 }
 
 static void take_bare(struct link *l, struct sv text) {
-    const struct rpc_sink sink = {.on_answer = on_bare_answer, .arg = l};
+    const struct rpc_sink sink = {.on_answer = on_bare_answer, .arg = l, .client = l->peer};
     session_asked(l->openenv->sessions, l->session);
     if (rpc_calls(l->rpc) >= WAITING_MAX) {
         close_link(l, WEBSOCKET_POLICY, SV("too many requests wait for their answer"));
@@ -314,6 +316,7 @@ void link_accept(struct openenv *e, struct exchange *x, bool is_bare) {
         exchange_cut(x, EXCHANGE_CUT_RESET);
         return;
     }
+    exchange_peer(x, l->peer);
     if (websocket_accept(x, &o, &l->socket, &err) < 0) {
         free(l);
         return;

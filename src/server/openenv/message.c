@@ -69,6 +69,7 @@ static enum message_fate step(const struct message_context *c, const json_t *mes
     const struct step_options o = {
         .loop = c->openenv->options.loop,
         .tools = c->openenv->options.tools,
+        .client = c->client,
         .session = c->session,
         .on_done = c->on_step,
         .arg = c->arg,
@@ -84,7 +85,7 @@ static enum message_fate rpc(const struct message_context *c, const json_t *mess
         *r = put_faults(f, out);
         return MESSAGE_ANSWERED;
     }
-    const struct rpc_sink sink = {.on_answer = c->on_rpc, .arg = c->arg};
+    const struct rpc_sink sink = {.on_answer = c->on_rpc, .arg = c->arg, .client = c->client};
     rpc_feed_json(c->rpc, data, &sink);
     return MESSAGE_WAITS;
 }

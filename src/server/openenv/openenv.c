@@ -35,6 +35,11 @@ static void end(void *arg) {
     free(e);
 }
 
+unsigned openenv_sessions(const struct openenv *e, unsigned *max) {
+    *max = sessions_max(e->sessions);
+    return sessions_active(e->sessions);
+}
+
 void openenv_free(struct openenv *e) {
     if (e) {
         loop_call(e->options.loop, end, e);

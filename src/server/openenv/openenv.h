@@ -27,6 +27,9 @@ int openenv_new(const struct openenv_options *o, struct openenv **out,
 /* Ends every WebSocket and cuts what is under way. Before the server is freed. Accepts NULL. */
 void openenv_free(struct openenv *e);
 
+/* That are open, and how many may be. */
+unsigned openenv_sessions(const struct openenv *e, unsigned *max);
+
 /* Answers the exchange if the path is one of OpenEnv's; `path` is without what stands for a key. */
 bool openenv_request(struct openenv *e, struct exchange *x, struct sv path);
 

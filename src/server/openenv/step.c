@@ -125,9 +125,11 @@ void step_drop(struct step *s) {
 
 static int begin(struct step *s, const struct action *a, struct err *err) {
     struct loop *l = s->options.loop;
-    struct tool_watch watch = {.loop = l, .on_done = on_done, .arg = s};
+    struct tool_watch watch = {
+        .loop = l, .on_done = on_done, .arg = s, .client = s->options.client};
     int r = timer_new(l, on_timeout, s, &s->timer, err);
     r = r < 0 ? r : tool_call_start(s->options.tools, a->arguments, &watch, &s->call, err);
+    s->options.client = NULL;
     if (r == 0 && s->options.timeout_s > 0) {
         double ms = ceil(s->options.timeout_s * 1000);
         timer_start(s->timer, ms < (double)INT32_MAX ? (int64_t)ms : INT32_MAX);

@@ -23,6 +23,7 @@ struct step;
 struct step_options {
     struct loop *loop;
     struct tool_box *tools;
+    const char *client;                            /* Lent to step_start. */
     struct session *session;                       /* NULL: an environment for this step alone. */
     double timeout_s;                              /* 0: as long as the tool takes. */
     void (*on_done)(void *arg, struct sv payload); /* Empty: no memory. The step is gone. */

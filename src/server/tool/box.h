@@ -28,7 +28,10 @@ struct tool_box {
     unsigned running;
     unsigned calls;
     bool refuses;
+    struct tool_stats stats; /* But running and waiting. */
 };
+
+#define CALL_CLIENT_MAX 64
 
 struct tool_call {
     struct tool_box *box;
@@ -36,10 +39,13 @@ struct tool_call {
     json_t *arguments; /* A copy: the thread's alone. */
     struct cancel *cancel;
     pthread_t thread;
+    char client[CALL_CLIENT_MAX];
     struct tool_call *next_waiting; /* The box's lock is over these three. */
     bool is_in_line;
     bool is_ready; /* Its arguments are good. */
     bool began;    /* A rollout: whatever comes is a result. The thread's, as all below. */
+    char rollout[STORE_NAME_MAX + 1]; /* Of its turn: the rollout's name, */
+    double waited_s;                  /* and how long it waited for that. */
 
     enum tool_outcome outcome;
     struct answer answer; /* Of other outcomes than TOOL_DONE, the error. */
@@ -55,6 +61,11 @@ void box_leave(struct tool_call *c); /* Also its place, if it still has one. */
  * is not ready holds nobody up. Its thread calls, and box_end_turn after. */
 int box_take_turn(struct tool_call *c, struct err *err) CHECK_RESULT;
 void box_end_turn(struct tool_box *b);
+
+/* ledger.c: counts, and tells the operator. On the call's thread, or with the call refused. */
+void ledger_began(const struct tool_call *c);
+void ledger_ended(struct tool_call *c, const json_t *result, double seconds);
+void ledger_never_began(struct tool_call *c, enum tool_outcome outcome, const char *why);
 
 /* Tells the call's watch, on its loop. Any thread. */
 void call_tell(struct tool_call *c, const struct tool_progress *p);

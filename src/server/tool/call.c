@@ -47,7 +47,10 @@ void call_tell(struct tool_call *c, const struct tool_progress *p) {
 
 static void on_event(void *arg, const struct rollout_event *e) {
     struct tool_call *c = arg;
-    c->began = true;
+    if (!c->began) {
+        c->began = true;
+        ledger_began(c);
+    }
     call_tell(c, &(struct tool_progress){.phase = rollout_phase_name(e->phase),
                                          .text = e->text,
                                          .tick = e->tick,
@@ -66,6 +69,7 @@ static void fail(struct tool_call *c, struct err *why) {
     for (char *p = why->msg; *p; p++) {
         *p = (unsigned char)*p < ' ' || *p == 0x7f ? ' ' : *p;
     }
+    ledger_never_began(c, c->outcome, why->msg);
     if (buf_adds(&c->answer.text, why->msg) < 0 ||
         json_quote(buf_sv(&c->answer.text), &c->answer.quoted) < 0) {
         buf_reset(&c->answer.quoted); /* Told as want of memory. */
@@ -124,16 +128,18 @@ static int roll(struct tool_call *c, struct tool_request *q, struct rollout_fact
     struct rollout_result result = {0};
     struct rollout_control control = {
         .cancel = c->cancel, .hard = c->box->hard, .progress = on_event, .progress_arg = c};
-    char rollout[STORE_NAME_MAX + 1];
-    struct rollout_names names = {.rollout = rollout};
+    struct rollout_names names = {.rollout = c->rollout};
     double started = clock_unix();
     unsigned index = 0;
     rand_bytes(&index, sizeof index);
-    store_name_from(q->task.id, index, rollout);
+    store_name_from(q->task.id, index, c->rollout);
     int r = rollout_run(f, &q->task, &names, &control, &result, err);
     if (r < 0 && c->began) {
         result.json = without_result(c, q, &names, started, err);
         r = result.json ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+    }
+    if (r == 0) {
+        ledger_ended(c, result.json, clock_unix() - started);
     }
     r = r < 0 ? r : give_result(c, q, result.json, result.dir, err);
     rollout_result_deinit(&result);
@@ -147,8 +153,10 @@ static int in_turn(struct tool_call *c, struct tool_request *q, struct err *err)
     if (r < 0) {
         return r;
     }
+    int64_t since = clock_ms();
     r = box_take_turn(c, err);
     if (r == 0) {
+        c->waited_s = (double)(clock_ms() - since) / 1000;
         r = roll(c, q, f, err);
         box_end_turn(c->box);
     }
@@ -229,6 +237,8 @@ int tool_call_start(struct tool_box *b, const json_t *arguments, const struct to
     }
     c->box = b;
     c->watch = *w;
+    snprintf(c->client, sizeof c->client, "%s", w->client ? w->client : "-");
+    c->watch.client = NULL; /* It was lent. */
     if (box_admit(c, &refused) < 0) {
         fail(c, &refused);
         loop_post(w->loop, deliver_refusal, c);

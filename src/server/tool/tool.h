@@ -63,6 +63,21 @@ void tool_box_refuse(struct tool_box *b);
 void tool_box_cancel(struct tool_box *b, bool hard);
 unsigned tool_box_calls(struct tool_box *b); /* That have not ended: on_done is still to come. */
 
+/* What became of every call since the box was made. Of each rollout that begins and ends, and of
+ * each call that never began one, there is a line in the log (LOG_INFO) too, without any secret. */
+struct tool_stats {
+    unsigned running;
+    unsigned waiting; /* Or their arguments are looked at. */
+    uint64_t ok;      /* Rollouts that ended, by their result's status. */
+    uint64_t failed;
+    uint64_t cancelled;
+    double seconds;   /* All these rollouts' together. */
+    uint64_t invalid; /* Calls that began none: wrong arguments, or not allowed; */
+    uint64_t refused; /* busy, the server's end, or a fault of the machine's; */
+    uint64_t left;    /* or their client left. */
+};
+void tool_box_stats(struct tool_box *b, struct tool_stats *out);
+
 /* What the tool is, to tell a client. The caller owns them; NULL: no memory. */
 json_t *tool_description(const struct tool_box *b);  /* a string */
 json_t *tool_input_schema(const struct tool_box *b); /* an object */
@@ -104,6 +119,7 @@ struct tool_watch {
     void (*on_progress)(void *arg, const struct tool_progress *p); /* NULL: not told. */
     void (*on_done)(void *arg, const struct tool_result *r); /* Once, and last: the call is gone. */
     void *arg;
+    const char *client; /* Who calls, for the operator; copied. NULL: not known. */
 };
 
 /* Loop thread; on_done never comes from inside the call. Borrows `arguments` (NULL: none). An error
