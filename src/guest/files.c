@@ -148,8 +148,25 @@ static int begin_in(struct files_write *w, const char *path, struct err *err) {
     return w->fd < 0 ? fail(err, errno, "write", path) : 0;
 }
 
-int files_write_begin(int dir_fd, const char *path, unsigned mode, struct files_write *out,
-                      struct err *err) {
+/* Links what is open beside the name. */
+static int adopt_in(struct files_write *w, int fd, const char *path, struct err *err) {
+    char self[40];
+    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    if (linkat(AT_FDCWD, self, w->dir_fd, w->temp, AT_SYMLINK_FOLLOW) < 0) {
+        return err_sys(err, ERR_UNSUPPORTED, errno, "cannot make '%s' of an open file", path);
+    }
+    w->fd = openat(w->dir_fd, w->temp, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (w->fd < 0) {
+        int reason = errno;
+        unlinkat(w->dir_fd, w->temp, 0);
+        return fail(err, reason, "write", path);
+    }
+    return 0;
+}
+
+/* `fd`: the file with the content; -1: an empty one is made. */
+static int begin(int dir_fd, const char *path, unsigned mode, int fd, struct files_write *out,
+                 struct err *err) {
     AUTO_FREE char *copy = mem_strdup(path);
     if (!copy) {
         return err_set(err, ERR_NOMEM, "out of memory");
@@ -172,7 +189,7 @@ int files_write_begin(int dir_fd, const char *path, unsigned mode, struct files_
     r = w.name && w.temp ? open_parent(dir_fd, path, slash, &w.dir_fd, err)
                          : err_set(err, ERR_NOMEM, "out of memory");
     if (r == 0) {
-        r = begin_in(&w, path, err);
+        r = fd < 0 ? begin_in(&w, path, err) : adopt_in(&w, fd, path, err);
     }
     if (r < 0) {
         files_write_deinit(&w);
@@ -180,6 +197,16 @@ int files_write_begin(int dir_fd, const char *path, unsigned mode, struct files_
     }
     *out = w;
     return 0;
+}
+
+int files_write_begin(int dir_fd, const char *path, unsigned mode, struct files_write *out,
+                      struct err *err) {
+    return begin(dir_fd, path, mode, -1, out, err);
+}
+
+int files_write_adopt(int dir_fd, const char *path, unsigned mode, int fd, struct files_write *out,
+                      struct err *err) {
+    return begin(dir_fd, path, mode, fd, out, err);
 }
 
 int files_write_add(struct files_write *w, struct sv bytes, struct err *err) {

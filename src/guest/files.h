@@ -37,6 +37,11 @@ struct files_write {
 
 int files_write_begin(int dir_fd, const char *path, unsigned mode, struct files_write *out,
                       struct err *err) CHECK_RESULT;
+/* The same with all of its content there already: the file that is open as `fd` becomes it, without
+ * a copy. ERR_UNSUPPORTED, with nothing done, where it can't: it lies on another file system, say.
+ */
+int files_write_adopt(int dir_fd, const char *path, unsigned mode, int fd, struct files_write *out,
+                      struct err *err) CHECK_RESULT;
 int files_write_add(struct files_write *w, struct sv bytes, struct err *err) CHECK_RESULT;
 int files_write_commit(struct files_write *w, struct err *err) CHECK_RESULT;
 void files_write_deinit(struct files_write *w);

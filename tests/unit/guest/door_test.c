@@ -249,6 +249,61 @@ static void what_was_uploaded_is_put_in_place_or_not_at_all(void **state) {
     assert_int_equal(rmdir("folder"), 0);
 }
 
+static int put_as(const char *user, const char *to, struct buf *said) {
+    const char *argv[] = {
+        getenv("SNAFFLE_GUEST"), "put", "--from", "upload", "--to", to, "--user", user, NULL};
+    struct err err = {0};
+    assert_ok(file_write("upload", SV("new"), 0600, &err), &err);
+    return run_guest(argv, said);
+}
+
+static void an_upload_is_moved_and_only_copied_to_another_file_system(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_FREE char *here = getcwd(NULL, 0);
+    AUTO_FREE char *to = file_join(here, "moved");
+    AUTO_FREE char *far = mem_printf("/dev/shm/put-test-%d", (int)getpid());
+    struct stat before;
+    struct stat after;
+    struct err err = {0};
+    const char *argv[] = {
+        getenv("SNAFFLE_GUEST"), "put", "--from", "upload", "--to", to, "--mode", "751", NULL};
+    assert_ok(file_write("upload", SV("new"), 0600, &err), &err);
+    assert_int_equal(stat("upload", &before), 0);
+    assert_int_equal(run_guest(argv, &said), 0);
+    assert_int_equal(stat("moved", &after), 0);
+    assert_int_equal(after.st_mode & 07777, 0751);
+    assert_true(before.st_ino == after.st_ino && after.st_nlink == 1);
+    check_file("moved", "new");
+    assert_int_equal(file_exists("upload"), 0);
+    assert_int_equal(put_as("0", far, &said), 0);
+    check_file(far, "new");
+    assert_int_equal(unlink(far), 0);
+    assert_int_equal(file_exists("upload"), 0);
+}
+
+static void a_user_puts_only_where_it_may(void **state) {
+    (void)state;
+    AUTO_BUF struct buf said = {0};
+    AUTO_FREE char *here = getcwd(NULL, 0);
+    AUTO_FREE char *own = file_join(here, "own/file");
+    AUTO_FREE char *root = file_join(here, "root/file");
+    struct stat st;
+    if (geteuid() != 0) {
+        skip_because("only root can become another user");
+    }
+    assert_int_equal(chmod(here, 0711), 0);
+    assert_int_equal(mkdir("own", 0700), 0);
+    assert_int_equal(mkdir("root", 0755), 0);
+    assert_int_equal(chown("own", 1234, 1234), 0);
+    assert_int_equal(put_as("1234", own, &said), 0);
+    check_file("own/file", "new");
+    assert_int_equal(stat("own/file", &st), 0);
+    assert_int_equal(st.st_uid, 1234);
+    assert_int_equal(put_as("1234", root, &said), PROTOCOL_EXIT_ERR + ERR_POS_DENIED);
+    assert_int_equal(file_exists("root/file") + file_exists("upload"), 0);
+}
+
 static void who_asks_again_changes_nothing(void **state) {
     (void)state;
     AUTO_BUF struct buf said = {0};
@@ -415,6 +470,8 @@ static const struct CMUnitTest tests[] = {
     run_unit_test(input_comes_from_a_file_and_ends),
     run_unit_test(a_command_of_another_user_can_gain_nothing),
     run_unit_test(what_was_uploaded_is_put_in_place_or_not_at_all),
+    run_unit_test(an_upload_is_moved_and_only_copied_to_another_file_system),
+    run_unit_test(a_user_puts_only_where_it_may),
     run_unit_test(who_asks_again_changes_nothing),
     run_unit_test(of_outputs_the_tails_are_told_whatever_their_bytes),
     run_unit_test(who_waits_is_told_the_end_at_once_or_that_it_goes_on),
