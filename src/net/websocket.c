@@ -182,6 +182,10 @@ int websocket_new(struct conn *conn, struct buf *early, const struct websocket_o
     return 0;
 }
 
+size_t websocket_unsent(const struct websocket *w) {
+    return w->conn ? conn_queued(w->conn) : 0;
+}
+
 int websocket_send(struct websocket *w, struct sv text) {
     char head[WEBSOCKET_FRAME_HEAD_MAX];
     struct sv parts[] = {websocket_frame_head(head, text.n), text};

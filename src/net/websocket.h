@@ -41,6 +41,8 @@ int websocket_accept(struct exchange *x, const struct websocket_options *o, stru
  * ERR_LIMIT above CONN_QUEUE_MAX of unsent bytes. */
 int websocket_send(struct websocket *w, struct sv text) CHECK_RESULT;
 
+size_t websocket_unsent(const struct websocket *w); /* Bytes that wait for the peer. */
+
 /* Says why and ends it; no callback comes any more, and `w` must be forgotten. */
 void websocket_close(struct websocket *w, enum websocket_status status, struct sv reason);
 

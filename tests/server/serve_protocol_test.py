@@ -74,6 +74,43 @@ class Http(Case):
         self.assertEqual(off.get("/")[0], 404)
         self.assertNotIn("/web/reset", off.get("/openapi.json")[1]["paths"])
 
+    def test_who_looks_at_the_web_s_episode_is_told_of_it(self):
+        s = self.place.serve()
+
+        def told(ws):
+            got = json.loads(ws.receive())
+            self.assertEqual((got["type"], set(got)), ("state_update", {"type", "episode_state"}))
+            return got["episode_state"]
+        one = self.socket(s, "/ws/ui")
+        self.assertEqual(told(one), {"episode_id": None, "step_count": 0, "action_logs": [],
+                                     "current_observation": None, "is_reset": False})
+        s.ask("POST", "/web/reset", {"episode_id": "seen"})
+        state = told(one)
+        self.assertEqual((state["episode_id"], state["is_reset"]), ("seen", True))
+        self.assertEqual(state["current_observation"]["metadata"]["status"], "ready")
+        one.send("ping")  # Keeps it alive, and is passed over.
+        action = {"tool_name": "dance", "arguments": {}}
+        s.ask("POST", "/web/step", {"action": action})
+        state = told(one)
+        self.assertEqual((state["step_count"], state["is_reset"]), (1, False))
+        (log,) = state["action_logs"]
+        self.assertEqual(set(log), {"timestamp", "action", "observation", "reward", "done",
+                                    "step_count"})
+        self.assertEqual((log["action"], log["observation"]["error"]["error_type"]),
+                         (action, "tool_not_found"))
+        two = self.socket(s, "/ws/ui")
+        self.assertEqual(told(two), state)
+        for i in range(1001):
+            s.ask("POST", "/web/step", {"action": {"tool_name": f"dance {i}"}})
+            state = told(one)
+        self.assertEqual((len(state["action_logs"]), state["step_count"]), (1000, 1002))
+        self.assertEqual(state["action_logs"][-1]["action"]["tool_name"], "dance 1000")
+        s.ask("POST", "/reset", {"episode_id": "other"})  # Not the web's.
+        s.ask("POST", "/web/reset")
+        self.assertEqual(told(one)["action_logs"], [])
+        off = self.place.serve(env={"ENABLE_WEB_INTERFACE": "false"})
+        self.assertEqual(self.socket(off, "/ws/ui").status, 404)
+
     def test_each_state_is_of_a_fresh_episode(self):
         s = self.place.serve()
         one, two = s.get("/state")[1], s.get("/state")[1]

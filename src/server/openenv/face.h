@@ -4,6 +4,7 @@
 
 #include "server/openenv/openenv.h"
 #include "server/openenv/step.h"
+#include "server/openenv/watchers.h"
 
 /* What the face's files share. */
 
@@ -33,6 +34,7 @@ struct openenv {
     struct link *links;           /* WebSockets. */
     unsigned n_refused;           /* Of them: told that there is no session, and not ended yet. */
     struct http_step *http_steps; /* Under way. */
+    struct watchers watchers;     /* Of the web page's episode. */
     struct session *web;          /* The one environment of the web page; made when needed. */
 };
 

@@ -71,7 +71,6 @@ void http_reset(struct openenv *e, struct exchange *x, struct session *s) {
     AUTO_JSON json_t *body = NULL;
     AUTO_BUF struct buf payload = {0};
     const char *id = NULL;
-    (void)e;
     if (!http_body(x, /* optional= */ true, &body)) {
         return;
     }
@@ -83,6 +82,9 @@ void http_reset(struct openenv *e, struct exchange *x, struct session *s) {
     int r = environment_reset(environment, sv_from(id));
     r = r < 0 ? r : step_put_reset(environment, &payload);
     reply_payload(x, r < 0 ? (struct sv){0} : buf_sv(&payload));
+    if (s && r == 0) {
+        watchers_tell_reset(&e->watchers, environment, buf_sv(&payload));
+    }
     environment_deinit(&fresh);
 }
 
@@ -104,6 +106,8 @@ struct http_step {
     struct openenv *openenv;
     struct exchange *x;
     struct step *step;
+    struct session *web; /* The web page's; NULL: another. */
+    json_t *action;      /* Of the web page: what it does. */
 };
 
 static void forget(struct http_step *h) {
@@ -111,12 +115,19 @@ static void forget(struct http_step *h) {
     if (h->next) {
         h->next->prev = h->prev;
     }
+    if (h->web) {
+        session_release(h->web);
+    }
+    json_decref(h->action);
     free(h);
 }
 
 static void on_done(void *arg, struct sv payload) {
     struct http_step *h = arg;
     reply_payload(h->x, payload);
+    if (h->web && payload.n > 0) {
+        watchers_tell_step(&h->openenv->watchers, &h->web->environment, h->action, payload);
+    }
     forget(h);
 }
 
@@ -134,7 +145,7 @@ void http_end_all(struct openenv *e) {
 }
 
 static void start_step(struct openenv *e, struct exchange *x, struct session *s,
-                       const struct action *a, double timeout_s) {
+                       const struct action *a, json_t *data, double timeout_s) {
     struct http_step *h = calloc(1, sizeof *h);
     struct step *step = NULL;
     char peer[CONN_PEER_MAX];
@@ -146,6 +157,11 @@ static void start_step(struct openenv *e, struct exchange *x, struct session *s,
     *h = (struct http_step){.next = e->http_steps, .openenv = e, .x = x};
     if (h->next) {
         h->next->prev = h;
+    }
+    if (s) {
+        session_use(s);
+        h->web = s;
+        h->action = json_incref(data);
     }
     e->http_steps = h;
     const struct step_options o = {
@@ -194,6 +210,6 @@ void http_step(struct openenv *e, struct exchange *x, struct session *s) {
     if (faults_any(&envelope) || faults_any(&f)) {
         http_faults(x, faults_any(&envelope) ? &envelope : &f);
     } else {
-        start_step(e, x, s, &action, timeout_s);
+        start_step(e, x, s, &action, json_object_get(body, "action"), timeout_s);
     }
 }

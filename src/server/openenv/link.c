@@ -243,9 +243,11 @@ static void refuse(struct link *l, const struct err *err) {
     const struct sessions *s = l->openenv->sessions;
     bool is_full = err->code == ERR_QUOTA;
     AUTO_BUF struct buf out = {0};
-    json_t *more = is_full ? json_pack("{s:i, s:i}", "active_sessions", (int)sessions_active(s),
-                                       "max_sessions", (int)sessions_max(s))
-                           : json_pack("{s:s}", "factory_name", "OpenCodeEnvironment");
+    bool is_wrong = err->code == ERR_NOT_FOUND;
+    json_t *more = is_full    ? json_pack("{s:i, s:i}", "active_sessions", (int)sessions_active(s),
+                                          "max_sessions", (int)sessions_max(s))
+                   : is_wrong ? json_object()
+                              : json_pack("{s:s}", "factory_name", "OpenCodeEnvironment");
     int r;
     if (l->is_bare) {
         AUTO_JSON json_t *answer =
@@ -254,9 +256,9 @@ static void refuse(struct link *l, const struct err *err) {
         r = answer ? json_compact(answer, &out) : ERR_NOMEM;
     } else {
         r = message_put_error(&out,
-                              is_full                      ? "CAPACITY_REACHED"
-                              : err->code == ERR_NOT_FOUND ? "SESSION_ERROR"
-                                                           : "FACTORY_ERROR",
+                              is_full    ? "CAPACITY_REACHED"
+                              : is_wrong ? "SESSION_ERROR"
+                                         : "FACTORY_ERROR",
                               err->msg, more);
     }
     if (r == 0) {

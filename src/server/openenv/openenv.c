@@ -27,6 +27,7 @@ static void end(void *arg) {
     struct openenv *e = arg;
     link_end_all(e);
     http_end_all(e);
+    watchers_end(&e->watchers);
     door_forget(&e->http_door);
     if (e->web) {
         session_release(e->web);
@@ -156,6 +157,10 @@ static bool is_method(const struct route *route, struct sv method) {
 
 static bool answer_socket(struct openenv *e, struct exchange *x, struct sv path) {
     bool is_mcp = sv_eq(path, SV("/mcp"));
+    if (websocket_is_asked(x) && e->options.web && sv_eq(path, SV("/ws/ui"))) {
+        watchers_join(&e->watchers, x, e->web ? &e->web->environment : NULL);
+        return true;
+    }
     if (!websocket_is_asked(x) || (!is_mcp && !sv_eq(path, SV("/ws")))) {
         return false;
     }
