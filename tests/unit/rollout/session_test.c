@@ -17,28 +17,11 @@
 #include "rollout/session_impl.h"
 #include "rollout/task.h"
 #include "tests/testing.h"
+#include "tests/unit/rollout/fake_ground.h"
 #include "tests/unit/rollout/fake_sandbox.h"
 
-/* An agent that is one program of the sandbox's own. */
-static int plan(const struct agent_config *config, const struct agent_job *job,
-                struct agent_plan *out, struct err *err) {
-    (void)config;
-    (void)job;
-    (void)err;
-    out->argv = calloc(2, sizeof *out->argv);
-    out->env = calloc(1, sizeof *out->env);
-    out->argv[0] = mem_strdup("agent-program");
-    out->cwd = mem_strdup("/home/user/workdir");
-    out->log_path = mem_strdup("/home/user/logs/agent/agent.log");
-    return 0;
-}
-
-static const struct agent quiet_agent = {.name = "test", .plan = plan};
-static const struct agent calling_agent = {.name = "test", .plan = plan, .must_call = true};
-
 struct bench {
-    char dir[64];
-    char socket[96];
+    struct fake_ground ground;
     struct config config;
     struct task task;
     struct rollout_options options;
@@ -53,26 +36,14 @@ static const char task_text[] =
 static int set_up(void **state) {
     struct bench *b = calloc(1, sizeof *b);
     struct err err = {0};
-    snprintf(b->dir, sizeof b->dir, "/tmp/snaffle-session-XXXXXX");
-    assert_non_null(mkdtemp(b->dir));
-    snprintf(b->socket, sizeof b->socket, "%s/model.sock", b->dir);
-    fake.socket = b->socket;
-    fake_reset();
+    fake_ground_set_up(&b->ground, "session", &b->options);
     AUTO_JSON json_t *layer =
         json_pack("{s:s, s:s}", "base_url", "http://127.0.0.1:9/v1", "model", "m");
     assert_ok(config_build(&(struct config_layer){layer, "test"}, 1,
                            &(struct config_defaults){"1.0.0", NULL}, &b->config, &err),
               &err);
     assert_ok(task_parse(sv_from(task_text), "test", NULL, &b->task, &err), &err);
-    b->options = (struct rollout_options){
-        .using = &fake_backend,
-        .running = &quiet_agent,
-        .mode = ROLLOUT_TRANSPARENT_PROXY,
-        .config = &b->config.agent,
-        .runs_dir = b->dir,
-        .run = "run",
-        .create_backoff_s = 0.001,
-    };
+    b->options.config = &b->config.agent;
     *state = b;
     return 0;
 }
@@ -87,13 +58,10 @@ static struct rollout_factory *factory(struct bench *b) {
 
 static int take_down(void **state) {
     struct bench *b = *state;
-    struct err err = {0};
     rollout_factory_free(b->factory);
     task_deinit(&b->task);
     config_deinit(&b->config);
-    assert_ok(file_remove_tree(b->dir, &err), &err);
-    fake_reset();
-    buf_deinit(&fake.events);
+    fake_ground_take_down(&b->ground);
     free(b);
     return 0;
 }
@@ -367,6 +335,9 @@ static void an_agent_out_of_time_is_stopped_and_verified(void **state) {
 
 static void an_agent_without_a_call_gets_a_second_attempt_and_the_first_is_kept(void **state) {
     struct bench *b = *state;
+    static struct agent calling_agent; /* The factory outlives this function. */
+    calling_agent = fake_agent;
+    calling_agent.must_call = true;
     b->options.running = &calling_agent;
     struct rollout_result r = {0};
     struct err err = {0};
@@ -577,7 +548,7 @@ static void a_bad_name_is_refused_before_anything_exists(void **state) {
                          ERR_INPUT);
     }
     assert_int_equal(fake_count("create"), 0);
-    AUTO_FREE char *run_dir = file_join(b->dir, "run");
+    AUTO_FREE char *run_dir = file_join(b->ground.dir, "run");
     assert_int_equal(file_exists(run_dir), 0);
 }
 

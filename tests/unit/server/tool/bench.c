@@ -7,40 +7,13 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "tests/testing.h"
-#include "tests/unit/rollout/fake_sandbox.h"
 
 #define PATIENCE_MS 20000
-
-/* An agent that is one program of the sandbox's own. */
-static int plan(const struct agent_config *config, const struct agent_job *job,
-                struct agent_plan *out, struct err *err) {
-    (void)config;
-    (void)job;
-    (void)err;
-    out->argv = calloc(2, sizeof *out->argv);
-    out->env = calloc(1, sizeof *out->env);
-    out->argv[0] = mem_strdup("agent-program");
-    out->cwd = mem_strdup("/home/user/workdir");
-    out->log_path = mem_strdup("/home/user/logs/agent/agent.log");
-    return 0;
-}
-
-static const struct agent quiet_agent = {.name = "test", .plan = plan};
 
 int bench_set_up(void **state) {
     struct bench *b = calloc(1, sizeof *b);
     struct err err = {0};
-    snprintf(b->dir, sizeof b->dir, "/tmp/snaffle-tool-XXXXXX");
-    assert_non_null(mkdtemp(b->dir));
-    snprintf(b->socket, sizeof b->socket, "%s/model.sock", b->dir);
-    fake.socket = b->socket;
-    fake_reset();
-    b->rollout = (struct rollout_options){.using = &fake_backend,
-                                          .running = &quiet_agent,
-                                          .mode = ROLLOUT_TRANSPARENT_PROXY,
-                                          .runs_dir = b->dir,
-                                          .run = "run",
-                                          .create_backoff_s = 0.001};
+    fake_ground_set_up(&b->ground, "tool", &b->rollout);
     b->options = (struct tool_options){.rollout = &b->rollout};
     assert_ok(loop_new(&b->loop, &err), &err);
     *state = b;
@@ -54,12 +27,9 @@ void bench_open(struct bench *b) {
 
 int bench_take_down(void **state) {
     struct bench *b = *state;
-    struct err err = {0};
     loop_free(b->loop);
     tool_box_free(b->box);
-    assert_ok(file_remove_tree(b->dir, &err), &err);
-    fake_reset();
-    buf_deinit(&fake.events);
+    fake_ground_take_down(&b->ground);
     free(b);
     return 0;
 }

@@ -8,11 +8,11 @@
 #include "net/loop.h"
 #include "rollout/factory.h"
 #include "server/tool/tool.h"
+#include "tests/unit/rollout/fake_ground.h"
 
 /* A box over the fake sandbox, a loop, and calls whose callbacks are noted. */
 struct bench {
-    char dir[64];
-    char socket[96];
+    struct fake_ground ground;
     struct rollout_options rollout;
     struct tool_options options;
     struct tool_box *box;

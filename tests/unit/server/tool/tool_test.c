@@ -76,7 +76,8 @@ static void the_defaults_are_the_reference_s(void **state) {
     AUTO_JSON json_t *result = result_of(&c);
     assert_true(json_is_null(json_object_get(result, "reward")));
     assert_false(c.has_reward);
-    AUTO_FREE char *path = mem_printf("%s/run/%s/task.json", b->dir, text_in(result, "rollout"));
+    AUTO_FREE char *path =
+        mem_printf("%s/run/%s/task.json", b->ground.dir, text_in(result, "rollout"));
     AUTO_JSON json_t *task = NULL;
     struct err err = {0};
     assert_ok(json_load(path, 65536, &task, &err), &err);
@@ -222,7 +223,7 @@ static void a_result_that_cannot_be_written_is_a_result_all_the_same(void **stat
     caller_start(&c, b, simple);
     caller_wait_event(&c, "agent: agent running");
     struct err err = {0};
-    AUTO_FREE char *run = file_join(b->dir, "run");
+    AUTO_FREE char *run = file_join(b->ground.dir, "run");
     assert_ok(file_remove_tree(run, &err), &err);
     assert_ok(file_write(run, SV("in the way"), 0600, &err), &err);
     caller_cancel(&c);
@@ -378,7 +379,7 @@ static void no_key_is_in_an_answer_a_record_or_an_event(void **state) {
     assert_int_equal(c.outcome, TOOL_DONE);
     assert_null(strstr(buf_cstr(&c.text), "sk-secret-7f3a"));
     assert_null(strstr(buf_cstr(&c.events), "sk-secret-7f3a"));
-    const char *const grep[] = {"grep", "-rq", "sk-secret-7f3a", b->dir, NULL};
+    const char *const grep[] = {"grep", "-rq", "sk-secret-7f3a", b->ground.dir, NULL};
     struct proc_result found = {0};
     struct err err = {0};
     assert_ok(proc_run(&(struct proc_options){.argv = grep}, &found, &err), &err);
