@@ -10,6 +10,7 @@
 #include "guest/clear.h"
 #include "guest/door.h"
 #include "guest/guard.h"
+#include "guest/pack.h"
 #include "guest/protocol.h"
 #include "guest/put.h"
 #include "guest/serve.h"
@@ -24,6 +25,7 @@ static int usage(void) {
           "       snaffle-guest run --dir FOLDER [--stdin] [--stop] [--wait-ms N] [--output N]\n"
           "                         [--forget N,N] [--linger-ms N]\n"
           "       snaffle-guest put --from FILE --to PATH --mode OCTAL [--user N]\n"
+          "       snaffle-guest pack --from FOLDER --to FILE [--max BYTES]\n"
           "       snaffle-guest clear [--user N]\n"
           "       snaffle-guest guard PROGRAM NAME [ARGUMENT]...\n"
           "       snaffle-guest --version\n",
@@ -210,6 +212,29 @@ static int main_put(int argc, char **argv) {
     return r < 0 ? fail_code(&err) : 0;
 }
 
+static int main_pack(int argc, char **argv) {
+    static const struct option table[] = {{"from", required_argument, NULL, 'f'},
+                                          {"to", required_argument, NULL, 't'},
+                                          {"max", required_argument, NULL, 'm'},
+                                          {0}};
+    const char *from = NULL;
+    const char *to = NULL;
+    unsigned long long max = UINT64_MAX;
+    int option;
+    while ((option = getopt_long(argc, argv, "", table, NULL)) >= 0) {
+        from = option == 'f' ? optarg : from;
+        to = option == 't' ? optarg : to;
+        if (option == '?' || (option == 'm' && !take_number("max", UINT64_MAX, &max))) {
+            return usage();
+        }
+    }
+    if (optind != argc || !from || !to) {
+        return usage();
+    }
+    struct err err = {0};
+    return pack(from, to, max, &err) < 0 ? fail_code(&err) : 0;
+}
+
 static int main_clear(int argc, char **argv) {
     static const struct option table[] = {{"user", required_argument, NULL, 'u'}, {0}};
     unsigned long long user = 0;
@@ -248,6 +273,9 @@ int main(int argc, char **argv) {
     }
     if (argc >= 2 && strcmp(argv[1], "put") == 0) {
         return main_put(argc - 1, argv + 1);
+    }
+    if (argc >= 2 && strcmp(argv[1], "pack") == 0) {
+        return main_pack(argc - 1, argv + 1);
     }
     if (argc >= 2 && strcmp(argv[1], "clear") == 0) {
         return main_clear(argc - 1, argv + 1);

@@ -43,6 +43,22 @@ static void another_sandbox_grades_a_root_agent_that_replaced_shell_and_interpre
     rollout_result_deinit(&r);
 }
 
+/* Nor is what carries the home its: not tar, and not the guest that stands inside. */
+static void a_root_agent_that_replaced_tar_and_the_guest_is_graded(void **state) {
+    struct ground *g = *state;
+    struct rollout_result r = {0};
+    g->options.verify_in = ROLLOUT_VERIFY_FRESH;
+    ground_roll(g,
+                "{'instruction': 'echo work >made; printf \\\"#!/bin/sh\\\\nexit 0\\\\n\\\" >fake;"
+                " chmod 755 fake; for p in $(readlink -f /usr/bin/tar /usr/bin/find /bin/sh)"
+                " /.snaffle-*/guest; do cp fake $p.new; mv -f $p.new $p; done; rm fake',"
+                " 'verify': ['false', 'grep -q work made']}",
+                NULL, &r);
+    assert_reward(&r, 0.5);
+    assert_int_equal(hub_alive(), 0);
+    rollout_result_deinit(&r);
+}
+
 static void the_same_sandbox_is_said_to_prove_nothing_and_strict_refuses_it(void **state) {
     struct ground *g = *state;
     struct rollout_result r = {0};
@@ -113,7 +129,7 @@ static void what_fails_on_the_way_to_another_sandbox_leaves_none(void **state) {
         {"[{\"method\":\"POST\",\"path\":\"/api/jobs/alice\",\"skip\":1,\"times\":1,"
          "\"status\":402,\"body\":{\"error\":\"no credit\"}}]",
          "sandbox_create"},
-        {"[{\"face\":\"proxy\",\"path\":\"/home-\",\"skip\":1,\"job\":\"vanish\"}]",
+        {"[{\"face\":\"proxy\",\"path\":\"/home.tar\",\"skip\":1,\"job\":\"vanish\"}]",
          "sandbox_lost"},
     };
     g->options.verify_in = ROLLOUT_VERIFY_FRESH;
@@ -143,6 +159,7 @@ static int set_up(void **state) {
 
 static const struct CMUnitTest tests[] = {
     CASE(another_sandbox_grades_a_root_agent_that_replaced_shell_and_interpreter),
+    CASE(a_root_agent_that_replaced_tar_and_the_guest_is_graded),
     CASE(the_same_sandbox_is_said_to_prove_nothing_and_strict_refuses_it),
     CASE(a_user_below_root_is_graded_in_its_own_sandbox),
     CASE(a_home_is_carried_as_it_was_and_nothing_beside_it),

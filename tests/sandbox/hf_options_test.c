@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/json.h"
 #include "base/mem.h"
+#include "sandbox/hf/hf.h"
 #include "tests/sandbox/contract.h"
 #include "tests/sandbox/hf_hub.h"
 
@@ -188,6 +189,23 @@ static void kill_all_ends_the_agents_user(void **state) {
     contract_end(s);
 }
 
+static void a_home_of_more_than_the_limit_is_not_carried(void **state) {
+    (void)state;
+    struct sandbox *from = made(&(struct sandbox_machine){0});
+    struct sandbox *to = made(&(struct sandbox_machine){0});
+    struct err err = {0};
+    contract_says(from, "head -c 3000000 /dev/zero >big; truncate -s 2T hole");
+    assert_err(hf_carry(from, to, 4u << 20, deadline_in_s(PATIENCE_S), NULL, &err), ERR_LIMIT, &err,
+               "more than the 4 MB that are carried to another sandbox");
+    contract_says(from, "rm hole");
+    assert_err(hf_carry(from, to, 2u << 20, deadline_in_s(PATIENCE_S), NULL, &err), ERR_LIMIT, &err,
+               "more than the 2 MB");
+    assert_ok(hf_carry(from, to, 4u << 20, deadline_in_s(PATIENCE_S), NULL, &err), &err);
+    assert_string_equal(contract_says(to, "stat -c %s big"), "3000000\n");
+    contract_end(from);
+    contract_end(to);
+}
+
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test(without_wishes_a_job_is_what_the_official_client_makes),
     cmocka_unit_test(image_flavor_variables_and_volumes_reach_the_job),
@@ -195,6 +213,7 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(a_namespace_owns_the_job_and_finds_it_again),
     cmocka_unit_test(a_start_has_its_own_time),
     cmocka_unit_test(the_agents_user_has_a_name_and_a_home_and_no_way_to_be_root),
+    cmocka_unit_test(a_home_of_more_than_the_limit_is_not_carried),
     cmocka_unit_test(kill_all_ends_a_root_agent),
     cmocka_unit_test(kill_all_ends_the_agents_user),
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A home from one sandbox to another, as a tar that this machine passes on and never opens. What
- * packs it may be the agent's; what unpacks it is a user with no rights outside of the home.
+ * packs it is sent for it; what unpacks it is a user with no rights outside of the home.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,10 +11,12 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/rand.h"
+#include "guest/protocol.h"
 #include "sandbox/hf/hf.h"
 
-#define CARRY_MAX (1u << 30) /* Of the tar: some minutes of transfer, within any flavor's disk. */
-#define AT_ONCE 8            /* Each holds a range in memory. */
+#define PACK_S 300.0
+#define AT_ONCE 8 /* Each holds a range in memory. */
 #define SAID_MAX 300
 
 static const char empty[] = "set -e; find \"$0\" -mindepth 1 -maxdepth 1 -exec rm -rf -- {} +\n"
@@ -22,8 +24,8 @@ static const char empty[] = "set -e; find \"$0\" -mindepth 1 -maxdepth 1 -exec r
 
 static const char own[] = "chown -R -h \"$1:$1\" \"$0\"";
 
-/* Runs a command of the carrying's to its end; an exit status above `good` is an error. */
-static int run(struct hf *s, uint32_t user, struct sandbox_exec *what, int good, deadline_ms until,
+/* Runs a command of the carrying's to its end, which must be 0. */
+static int run(struct hf *s, uint32_t user, struct sandbox_exec *what, deadline_ms until,
                const struct cancel *cancel, struct err *err) {
     struct sandbox_output out = {0};
     what->clean = true;
@@ -31,7 +33,7 @@ static int run(struct hf *s, uint32_t user, struct sandbox_exec *what, int good,
     what->timeout_s = (double)deadline_left_ms(until) / 1000 + 0.001;
     what->cancel = cancel;
     int r = hf_exec_as(s, user, what, &out, err);
-    if (r == 0 && (out.timed_out || out.exit_code > good)) {
+    if (r == 0 && (out.timed_out || out.exit_code != 0)) {
         r = err_set(err, out.timed_out ? ERR_TIMEOUT : ERR_SYS,
                     "the home can't be carried to another sandbox: exit %d: %.*s", out.exit_code,
                     SAID_MAX, buf_cstr(&out.err));
@@ -40,21 +42,51 @@ static int run(struct hf *s, uint32_t user, struct sandbox_exec *what, int good,
     return r;
 }
 
-/* By root, who may read all of it, and without a shell, which the agent may have replaced. What
- * tar left out (a socket) it tells by 1. */
-static int pack_home(struct hf *s, const char *tar, deadline_ms until, const struct cancel *cancel,
-                     uint64_t *size, struct err *err) {
-    const char *const argv[] = {"tar", "-C", s->home, "-cf", tar, ".", NULL};
-    struct sandbox_exec what = {.argv = argv};
-    int r = run(s, /* user= */ 0, &what, 1, until, cancel, err);
-    r = r < 0 ? r : hf_server_size(&s->server, tar, until, cancel, size, err);
-    if (r == 0 && *size > CARRY_MAX) {
+/* Where `what` of a sandbox's is put for the carrying: a folder that nobody inside knows of. */
+static int name_places(char **guest, char **tar, struct err *err) {
+    char word[17];
+    rand_hex(word, 8);
+    *guest = mem_printf("/.snaffle-%s/guest", word);
+    *tar = mem_printf("/.snaffle-%s/home.tar", word);
+    return *guest && *tar ? 0 : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+static int judge_pack(const struct hf_events *said, uint64_t max, struct err *err) {
+    if (said->exit_code == PROTOCOL_EXIT_ERR - ERR_LIMIT) {
         return err_set(err, ERR_LIMIT,
-                       "the home is more than the %u MB that are carried to another sandbox (grade "
-                       "it where it is: verify_in same)",
-                       CARRY_MAX >> 20);
+                       "the home is more than the %llu MB that are carried to another sandbox "
+                       "(grade it where it is: verify_in same)",
+                       (unsigned long long)(max >> 20));
     }
-    return r;
+    return said->exit_code == 0
+               ? 0
+               : err_set(err, ERR_SYS,
+                         "the home can't be carried to another sandbox: exit %d: %.*s",
+                         said->exit_code, SAID_MAX, buf_cstr(&said->err));
+}
+
+/* By root, who may read all of it, and by a program that is sent anew: the agent may have replaced
+ * every other. Done again when its end was not told. */
+static int pack_home(struct hf *s, const char *guest, const char *tar, uint64_t max,
+                     deadline_ms until, const struct cancel *cancel, uint64_t *size,
+                     struct err *err) {
+    char limit[24];
+    (void)snprintf(limit, sizeof limit, "%llu", (unsigned long long)max);
+    const char *const argv[] = {guest, "pack",  "--from", s->home, "--to",
+                                tar,   "--max", limit,    NULL};
+    struct hf_server_run run = {.argv = argv, .may_repeat = true, .seconds = PACK_S};
+    int r = hf_put_guest(s, guest, until, cancel, err);
+    if (r < 0) {
+        return r;
+    }
+    r = ERR_UPSTREAM;
+    for (int i = 0; i < HF_SERVER_ATTEMPTS && hf_server_may_pass(r); i++) {
+        struct hf_events said = {0};
+        r = hf_server_run(&s->server, &run, until, cancel, &said, err);
+        r = r < 0 ? r : judge_pack(&said, max, err);
+        hf_events_deinit(&said);
+    }
+    return r < 0 ? r : hf_server_size(&s->server, tar, until, cancel, size, err);
 }
 
 /* --- the transfer --- */
@@ -141,23 +173,26 @@ static int unpack_home(struct hf *s, const char *tar, deadline_ms until,
     const char *const argv[] = {"tar", "-C", s->home, "-xpf", tar, NULL};
     struct sandbox_exec what = {.argv = argv};
     int r = hf_run_shell(s, empty, s->home, user, until, cancel, err);
-    r = r < 0 ? r : run(s, HF_AGENT_UID, &what, 0, until, cancel, err);
+    r = r < 0 ? r : run(s, HF_AGENT_UID, &what, until, cancel, err);
     r = r < 0 ? r : hf_run_shell(s, own, s->home, owner, until, cancel, err);
     return r < 0 ? r : hf_server_delete(&s->server, tar, until, err);
 }
 
 int hf_carry_home(struct sandbox *from_box, struct sandbox *to_box, deadline_ms until,
                   const struct cancel *cancel, struct err *err) {
+    return hf_carry(from_box, to_box, HF_CARRY_MAX, until, cancel, err);
+}
+
+int hf_carry(struct sandbox *from_box, struct sandbox *to_box, uint64_t max, deadline_ms until,
+             const struct cancel *cancel, struct err *err) {
     struct hf *from = (struct hf *)from_box;
     struct hf *to = (struct hf *)to_box;
     uint64_t size = 0;
-    AUTO_FREE char *from_tar =
-        mem_printf("%s/home-%u.tar", from->dir, atomic_fetch_add(&from->next, 1));
+    AUTO_FREE char *guest = NULL;
+    AUTO_FREE char *from_tar = NULL;
     AUTO_FREE char *to_tar = mem_printf("%s/home.tar", to->dir);
-    if (!from_tar || !to_tar) {
-        return err_set(err, ERR_NOMEM, "out of memory");
-    }
-    int r = pack_home(from, from_tar, until, cancel, &size, err);
+    int r = to_tar ? name_places(&guest, &from_tar, err) : err_set(err, ERR_NOMEM, "out of memory");
+    r = r < 0 ? r : pack_home(from, guest, from_tar, max, until, cancel, &size, err);
     if (r < 0) {
         return hf_explain(from, r, err);
     }

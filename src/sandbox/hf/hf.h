@@ -69,6 +69,11 @@ int hf_exists(struct sandbox *b, const char *path, struct err *err);
 
 int hf_carry_home(struct sandbox *from, struct sandbox *to, deadline_ms until,
                   const struct cancel *cancel, struct err *err);
+/* Of the tar: some minutes of transfer, within any flavor's disk. */
+#define HF_CARRY_MAX (1ull << 30)
+/* ERR_LIMIT: it is more than that. */
+int hf_carry(struct sandbox *from, struct sandbox *to, uint64_t max, deadline_ms until,
+             const struct cancel *cancel, struct err *err) CHECK_RESULT;
 
 /* Runs a text of ours as the server's user; it must end at once, with 0. */
 int hf_run_shell(struct hf *s, const char *text, const char *arg, const char *arg2,

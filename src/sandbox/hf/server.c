@@ -114,7 +114,8 @@ static int call_once(struct hf_server *s, const struct hf_server_ask *ask, struc
         .headers = headers,
         .body = ask->body,
         .answer_max = ask->answer_max,
-        .deadline = deadline_min(ask->until, deadline_in_s(CALL_S)),
+        .deadline =
+            deadline_min(ask->until, deadline_in_s(ask->seconds > 0 ? ask->seconds : CALL_S)),
         .cancel = ask->cancel,
         .pool = s->pool,
         .once = ask->once,
@@ -179,6 +180,7 @@ int hf_server_run(struct hf_server *s, const struct hf_server_run *run, deadline
         .is_json = true,
         .once = !run->may_repeat,
         .answer_max = HF_SERVER_TOLD_MAX,
+        .seconds = run->seconds,
         .until = until,
         .cancel = cancel,
     };

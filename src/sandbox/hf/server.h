@@ -61,11 +61,12 @@ int hf_server_health(struct hf_server *s, deadline_ms until, const struct cancel
 struct hf_server_run {
     const char *const *argv;
     struct sv input;
+    double seconds;  /* At most; 0: 60. */
     bool may_repeat; /* Without harm: it may go over a kept connection, which libcurl trusts. */
 };
 
 /* Runs it to its end, once, and gives what was told of it: as stdout at most HF_SERVER_TOLD_MAX
- * bytes. Each has 60 s. ERR_CLOSED when its end was not told: then it may have run. */
+ * bytes. ERR_CLOSED when its end was not told: then it may have run. */
 #define HF_SERVER_TOLD_MAX (4u << 20)
 int hf_server_run(struct hf_server *s, const struct hf_server_run *run, deadline_ms until,
                   const struct cancel *cancel, struct hf_events *out, struct err *err) CHECK_RESULT;

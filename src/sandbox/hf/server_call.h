@@ -17,6 +17,7 @@ struct hf_server_ask {
     bool once;         /* As in http_client.h. */
     unsigned attempts; /* What may pass is tried so often; 0: once. */
     size_t answer_max;
+    double seconds; /* At most; 0: 60. */
     deadline_ms until;
     const struct cancel *cancel;
 };
