@@ -6,7 +6,7 @@
 #include "base/clock.h"
 
 /* Calls kept for reuse with their buffers; about what two busy cores have open at once. */
-#define CALL_SPARE_MAX 32u
+#define CALL_SPARE_MAX 96u
 /* A spare call's buffers above this are given back. */
 #define CALL_KEEP_MAX (128u * 1024)
 

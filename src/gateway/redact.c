@@ -6,31 +6,51 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Looks for the first and the last byte of it, 32 places at a time: answers are searched as a
+#define WIDE __attribute__((target("avx2"), always_inline)) static inline
+
+/* Where in 32 places the key's first byte stands, and its last one where that should be. */
+WIDE __m256i places_in(const char *p, const char *p_last, __m256i first, __m256i last) {
+    __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)p_last);
+    return _mm256_and_si256(_mm256_cmpeq_epi8(a, first), _mm256_cmpeq_epi8(b, last));
+}
+
+WIDE const char *find_in(const char *p, __m256i places, struct sv key) {
+    for (unsigned bits = (unsigned)_mm256_movemask_epi8(places); bits; bits &= bits - 1) {
+        const char *place = p + __builtin_ctz(bits);
+        if (memcmp(place, key.p, key.n) == 0) {
+            return place;
+        }
+    }
+    return NULL;
+}
+
+/* Looks for the first and the last byte of it, 64 places at a time: answers are searched as a
  * whole, and memmem makes a table for each event. */
 __attribute__((target("avx2"))) static const char *find_wide(struct sv text, struct sv key) {
     const __m256i first = _mm256_set1_epi8(key.p[0]);
     const __m256i last = _mm256_set1_epi8(key.p[key.n - 1]);
-    size_t at = 0;
-    size_t at_last = text.n - key.n - 31; /* The last places stand in one window once more. */
-    for (bool is_over = false; !is_over; at = at + 32 < at_last ? at + 32 : at_last) {
-        const char *p = text.p + at;
-        __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)p);
-        __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(p + key.n - 1));
-        __m256i both = _mm256_and_si256(_mm256_cmpeq_epi8(a, first), _mm256_cmpeq_epi8(b, last));
-        for (unsigned places = (unsigned)_mm256_movemask_epi8(both); places; places &= places - 1) {
-            const char *place = p + __builtin_ctz(places);
-            if (memcmp(place, key.p, key.n) == 0) {
-                return place;
+    const size_t to_last = key.n - 1;
+    const char *p = text.p;
+    const char *p_end = text.p + text.n - to_last - 64; /* The last 64 places. */
+    for (bool is_over = false; !is_over; p = p_end - p > 64 ? p + 64 : p_end) {
+        __m256i a = places_in(p, p + to_last, first, last);
+        __m256i b = places_in(p + 32, p + 32 + to_last, first, last);
+        __m256i any = _mm256_or_si256(a, b);
+        if (!_mm256_testz_si256(any, any)) {
+            const char *found = find_in(p, a, key);
+            found = found ? found : find_in(p + 32, b, key);
+            if (found) {
+                return found;
             }
         }
-        is_over = at == at_last;
+        is_over = p == p_end; /* Those places stand in one window once more. */
     }
     return NULL;
 }
 
 static const char *find(struct sv text, struct sv key) {
-    return text.n >= key.n + 31 && __builtin_cpu_supports("avx2")
+    return text.n >= key.n + 63 && __builtin_cpu_supports("avx2")
                ? find_wide(text, key)
                : memmem(text.p, text.n, key.p, key.n);
 }
