@@ -186,7 +186,8 @@ int call_whole_end(struct call *c) CHECK_RESULT;
 /* call_reply.c: the agent's side. */
 void reply_start(struct call *c, bool has_length, uint64_t length);
 void reply_send(struct call *c, struct sv payload);
-void reply_flush(struct call *c); /* Sends c->out. */
+void reply_take_room(struct call *c); /* For c->out, before it is filled. */
+void reply_flush(struct call *c);     /* Sends c->out. */
 void reply_end(struct call *c);
 void reply_cut(struct call *c);
 void reply_error(struct call *c, const struct err *err);

@@ -179,6 +179,7 @@ int call_take_plain(struct call *c, struct sv plain, struct err *err) {
 static void on_body(void *arg, struct sv payload) {
     struct call *c = arg;
     struct err e = {0};
+    reply_take_room(c);
     int rc = c->decode ? call_decode_body(c, payload, &e) : call_take_plain(c, payload, &e);
     if (rc < 0) {
         upstream_cancel(c->up);

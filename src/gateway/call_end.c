@@ -201,6 +201,7 @@ static void send_held(struct call *c) {
         return; /* The last byte is the proof that all came. */
     }
     if (c->held.len > 0) {
+        reply_take_room(c);
         if (buf_add_sv(&c->out, buf_sv(&c->held)) < 0) {
             reply_flush(c);
             reply_send(c, buf_sv(&c->held));

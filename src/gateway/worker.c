@@ -20,6 +20,7 @@ static void free_pool(void *arg) {
     struct worker *w = arg;
     upstream_pool_free(w->pool);
     call_free_spare(w);
+    buf_deinit(&w->out);
 }
 
 int worker_start(struct worker *w, struct gateway *g, const struct gateway_options *o,

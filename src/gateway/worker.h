@@ -2,6 +2,7 @@
 #ifndef SNAFFLE_GATEWAY_WORKER_H
 #define SNAFFLE_GATEWAY_WORKER_H
 
+#include "base/buf.h"
 #include "gateway/gateway.h"
 #include "net/loop.h"
 #include "net/server.h"
@@ -20,6 +21,7 @@ struct worker {
     struct call *calls; /* Under way. */
     struct call *spare_calls;
     unsigned n_spare_calls;
+    struct buf out; /* The memory of what is about to be sent, between two calls' uses. */
     struct gateway_stats stats; /* But for what is counted when asked for. */
 };
 
