@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-/* Calls kept for reuse with their buffers; about what two busy cores have open at once. */
+/* Calls kept for reuse with their buffers: those of 64 busy connections, and some more. */
 #define CALL_SPARE_MAX 96u
 /* A spare call's buffers above this are given back. */
 #define CALL_KEEP_MAX (128u * 1024)
