@@ -167,8 +167,9 @@ static int read_network(struct json_at at, struct task *t, struct err *err) {
     struct json_at inner = {value, where};
     r = json_is_object(value) ? json_check_fields(inner, phases, err) : 0;
     for (int i = 0; i < TASK_PHASES && r == 0; i++) {
-        const char *word = json_string_value(value);
-        r = word ? 0 : json_get_string(inner, phases[i], &word, err);
+        const char *word = NULL;
+        r = json_is_string(value) ? json_get_string(at, "network", &word, err)
+                                  : json_get_string(inner, phases[i], &word, err);
         if (r == 0 && word) {
             r = json_is_string(value) ? read_word(at.where, "network", word, &t->network[i], err)
                                       : read_word(where, phases[i], word, &t->network[i], err);

@@ -603,6 +603,8 @@ class Tasks(Case):
             got = post("task_range", {"split": "train", **body})[1]["tasks"]
             self.assertEqual("".join(t["task_id"] for t in got), names, body)
         self.assertEqual(post("task", {"split": "train", "index": 3})[0], 404)
+        self.assertEqual(post("task", {"split": "train", "index": -1})[0], 404)
+        self.assertEqual(post("task", {"split": "train"}), (422, {"detail": "body: want an index"}))
         self.assertEqual(post("tasks", {"split": "none"})[0], 404)
         self.assertEqual(post("tasks", {})[0], 422)
         self.assertEqual(s.get("/other_env/splits")[0], 404)

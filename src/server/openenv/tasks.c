@@ -80,6 +80,9 @@ static bool read_asked(const struct task_list *l, struct exchange *x, const json
     if (r == 0 && !a->split) {
         r = err_set(&err, ERR_INPUT, "body: want a split");
     }
+    if (r == 0 && wants_index && !json_is_integer(json_object_get(body, "index"))) {
+        r = err_set(&err, ERR_INPUT, "body: want an index");
+    }
     a->n = r == 0 ? count(l, a->split) : 0;
     if (r == 0 && a->n == 0) {
         r = err_set(&err, ERR_NOT_FOUND, "no split '%.100s'", a->split);
@@ -137,7 +140,9 @@ bool tasks_request(const struct openenv *e, struct exchange *x, struct sv path) 
         return false;
     }
     bool gets = lists || sv_eq(what, SV("/splits"));
-    if (!sv_eq(exchange_head(x)->method, gets ? SV("GET") : SV("POST"))) {
+    struct sv method = exchange_head(x)->method;
+    bool is_get = sv_eq(method, SV("GET")) || sv_eq(method, SV("HEAD"));
+    if (gets ? !is_get : !sv_eq(method, SV("POST"))) {
         http_detail(x, 405, "Method Not Allowed");
     } else if (lists) {
         http_json(x, 200, json_pack("[s]", ENVIRONMENT));

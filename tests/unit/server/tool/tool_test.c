@@ -116,6 +116,8 @@ static void wrong_arguments_are_told_and_nothing_begins(void **state) {
                    "sandbox_home");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"network\": \"wide\"}",
                    "unknown word 'wide'");
+    assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"network\": \"none\\u0000\"}",
+                   "network: a NUL is not allowed");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"limits\": {\"cpu\": 1}}", "cpu");
     assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"include_prompt_ids\": 1}",
                    "include_prompt_ids: want true or false");
