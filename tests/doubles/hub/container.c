@@ -36,6 +36,7 @@ struct container {
     pid_t bwrap;
     pid_t inner; /* Its first process, as this machine counts. */
     int output;
+    int gate; /* Once it is closed the command runs: its view of this machine's ports is ready. */
     char *root;
     char *upper; /* The folder of the overlay. */
     struct relay relays[REACH_MAX];
@@ -204,21 +205,30 @@ static size_t put_words(const json_t *words, const char **argv, size_t n, size_t
     return n;
 }
 
-static void become(const struct container *c, int info_fd) {
+static void become(const struct container *c, int info_fd, int gate_fd) {
     const struct job *j = c->job;
     const char *argv[BWRAP_ARGS + COMMAND_ARGS + 1] = {0};
     char info[16];
+    char gate[16];
     size_t n = 0;
     for (; n < ARRAY_LEN(fixed); n++) {
         argv[n] = fixed[n];
     }
     (void)snprintf(info, sizeof info, "%d", info_fd);
-    const char *const rest[] = {"--info-fd", info,        "--bind",    c->root,
-                                "/",         "--proc",    "/proc",     "--dev",
-                                "/dev",      "--tmpfs",   "/root",     "--tmpfs",
-                                "/home",     "--tmpfs",   "/tmp",      "--tmpfs",
-                                "/run",      "--ro-bind", j->hub->sbx, "/.hf-sbx-server/sbx-server",
-                                "--chdir",   "/",         "--"};
+    (void)snprintf(gate, sizeof gate, "%d", gate_fd);
+    const char *const rest[] = {"--info-fd",  info,
+                                "--block-fd", gate,
+                                "--bind",     c->root,
+                                "/",          "--proc",
+                                "/proc",      "--dev",
+                                "/dev",       "--tmpfs",
+                                "/root",      "--tmpfs",
+                                "/home",      "--tmpfs",
+                                "/tmp",       "--tmpfs",
+                                "/run",       "--ro-bind",
+                                j->hub->sbx,  "/.hf-sbx-server/sbx-server",
+                                "--chdir",    "/",
+                                "--"};
     for (size_t i = 0; i < ARRAY_LEN(rest); i++) {
         argv[n++] = rest[i];
     }
@@ -233,6 +243,7 @@ static void become(const struct container *c, int info_fd) {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     (void)fcntl(info_fd, F_SETFD, 0);
+    (void)fcntl(gate_fd, F_SETFD, 0);
     if (dup2(nothing, 0) < 0 || dup2(c->output, 1) < 0 || dup2(c->output, 2) < 0) {
         _exit(126);
     }
@@ -263,16 +274,19 @@ static int read_inner(struct container *c, int fd, struct err *err) {
 static int spawn(struct container *c, int *out_output, struct err *err) {
     int info[2];
     int output[2];
-    if (pipe2(info, O_CLOEXEC) < 0 || pipe2(output, O_CLOEXEC) < 0) {
+    int gate[2];
+    if (pipe2(info, O_CLOEXEC) < 0 || pipe2(output, O_CLOEXEC) < 0 || pipe2(gate, O_CLOEXEC) < 0) {
         return err_sys(err, ERR_SYS, errno, "cannot make a pipe");
     }
     c->output = output[1];
+    c->gate = gate[1];
     c->bwrap = fork();
     if (c->bwrap == 0) {
-        become(c, info[1]);
+        become(c, info[1], gate[0]);
     }
     close(info[1]);
     close(output[1]);
+    close(gate[0]);
     int r = c->bwrap < 0 ? err_sys(err, ERR_SYS, errno, "cannot fork") : 0;
     r = r < 0 ? r : read_inner(c, info[0], err);
     close(info[0]);
@@ -349,6 +363,7 @@ void container_open(struct container *c) {
         (void)fprintf(stderr, "snaffle-fake-hub: job %s: %s\n", c->job->id, err.msg);
         container_kill(c);
     }
+    close(c->gate);
     BUG_IF(pthread_create(&thread, NULL, watch, c) != 0);
     pthread_detach(thread); /* It sees the end also of one that was killed above. */
 }
