@@ -5,7 +5,9 @@ import http.client
 import json
 import os
 import pathlib
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -13,6 +15,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap  # noqa: E402
+from programs import environment  # noqa: E402
 from rawsocket import RawSocket  # noqa: E402
 from served import ASKS, SLOW, Place, lacks_sandbox, until  # noqa: E402
 
@@ -564,6 +567,42 @@ class Rollouts(Case):
         got = json.loads(ws.receive())["data"]["observation"]["result"]
         self.assertEqual(json.loads(got["data"])["status"], "cancelled")
         self.assertEqual(ws.closed(), 1001)
+
+    def test_a_second_signal_cancels_at_once(self):
+        s = self.place.serve("--drain", "600", agent=SLOW)
+        ws = self.socket(s)
+        ws.send(json.dumps({"type": "step", "data": {"tool_name": "run_rollout",
+                                                     "arguments": self.place.call()}}))
+        self.wait_agent(1)
+        s.process.send_signal(signal.SIGTERM)
+
+        def listens_no_more():
+            try:
+                socket.create_connection(("127.0.0.1", s.port), timeout=30).close()
+            except ConnectionRefusedError:
+                return True
+            return False
+        until(listens_no_more, "the first signal's effect")
+        self.assertIsNone(s.process.poll())
+        self.assertEqual(s.stop(), 0)
+        got = json.loads(ws.receive())["data"]["observation"]["result"]
+        self.assertEqual(json.loads(got["data"])["status"], "cancelled")
+        self.assertEqual(self.place.boxes(), [])
+
+    def test_of_a_killed_server_nothing_is_left_that_gc_does_not_remove(self):
+        s = self.place.serve(agent=SLOW)
+        for _ in range(3):
+            self.socket(s).send(json.dumps({"type": "step", "data": {
+                "tool_name": "run_rollout", "arguments": self.place.call()}}))
+        self.wait_agent(3)
+        self.assertEqual([b["alive"] for b in self.place.boxes()], [True] * 3)
+        s.process.kill()
+        s.process.wait()
+        self.place.servers.remove(s)
+        until(lambda: not any(b["alive"] for b in self.place.boxes()), "the sandboxes' death")
+        subprocess.run([SNAFFLE, "gc"], check=True, capture_output=True, cwd=self.place.folder,
+                       env=environment(self.place.env))
+        self.assertEqual(self.place.boxes(), [])
 
     def test_a_rollout_under_way_may_end_after_a_signal(self):
         s = self.place.serve("--drain", "60", agent="sleep 2")
