@@ -166,6 +166,40 @@ def a_wrong_token_is_told_in_one_line():
         holds(ran.err.splitlines()[-1], "token")
 
 
+def a_command_in_another_process_s_sandbox_shows_what_it_gives():
+    slow = {**TASK, "verify": ["touch verifying; sleep 30"]}
+    with Model(plain_script()) as model, Hub(model) as hub:
+        (hub.folder / "t.json").write_text(json.dumps(slow))
+        process = subprocess.Popen(  # pylint: disable=consider-using-with
+            [harness.PROGRAM, "run", "t.json", *hub.arguments(model), "--run", "r", "--rollout",
+             "slow"], cwd=hub.folder, env=environment(hub.env), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        wait_for_phase(process, PHASES["verify"])
+
+        def inside(*words):
+            return hub.call("sandbox", "exec", "--backend", "hf", *words)
+        box = json.loads(hub.call("sandbox", "ls", "--backend", "hf", "--json", check=True).out)[0]
+        for name in (box["id"], "slow"):
+            equal(inside(name, "sh", "-c", "cd; ls -d workdir").out, "workdir\n", name)
+        parts = inside("slow", "sh", "-c", "echo out; echo err >&2; exit 7")
+        equal((parts.code, parts.out, parts.err), (7, "out\n", "err\n"))
+        long = inside("slow", "sh", "-c", "seq 200000; echo end >&2")
+        equal((long.code, long.err), (0, "end\n"))
+        equal(long.out, "".join(f"{n}\n" for n in range(1, 200001))[-(1 << 20):])
+        late = inside("--timeout-s", "0.2", "slow", "sleep", "60")
+        equal(late.code, 124)
+        holds(late.err, "[timed out after 0.2s]")
+        whole = inside("--json", "slow", "sh", "-c", "printf 'a\\377'; exit 3")
+        equal(whole.code, 3)
+        told = json.loads(whole.out)
+        equal((told["exit_code"], told["stdout"], told["stderr"]), (3, "a\ufffd", ""))
+        holds(inside("slow", "no-such-program").err, "cannot run 'no-such-program'")
+        equal(process.poll(), None, "the rollout's end")
+        process.kill()
+        process.communicate()
+        sweep(hub)
+
+
 PHASES = {  # The words that its progress lines have for each phase.
     "create": "creating hf sandbox", "install": "placing", "setup": "setup", "agent": "agent",
     "verify": "verify", "collect": "collecting", "teardown": "tearing down"}
@@ -223,6 +257,7 @@ CASES = [(f.__name__, f) for f in (
     a_task_is_run_on_the_hub_by_one_more_flag,
     a_batch_on_the_hub_is_many_at_once_and_leaves_none,
     a_batch_under_one_fault_of_each_kind_leaves_no_sandbox_and_a_cause_for_each,
+    a_command_in_another_process_s_sandbox_shows_what_it_gives,
     a_wrong_token_is_told_in_one_line,
     a_run_killed_in_any_phase_leaves_what_gc_removes_and_can_be_shown)]
 
