@@ -10,10 +10,11 @@
 static int code_of(const json_t *event) {
     const json_t *code = json_object_get(event, "exit_code");
     const json_t *signal = json_object_get(event, "signal");
+    json_int_t base = json_is_integer(code) ? 0 : 128;
     json_int_t n = json_is_integer(code)     ? json_integer_value(code)
-                   : json_is_integer(signal) ? 128 + json_integer_value(signal)
+                   : json_is_integer(signal) ? json_integer_value(signal)
                                              : -1;
-    return n >= 0 && n <= 255 ? (int)n : 137;
+    return n >= 0 && n <= 255 - base ? (int)(base + n) : 137;
 }
 
 /* Takes one line of the stream. */

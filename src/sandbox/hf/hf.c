@@ -280,7 +280,7 @@ static int restart(struct sandbox *b, const struct sandbox_spec *spec, deadline_
     r = r < 0 ? r : hf_replace_guest(s, until, cancel, err);
     r = r < 0 ? r : hf_mounts_place(s, spec, until, cancel, err);
     pthread_mutex_unlock(&s->lifecycle);
-    return r;
+    return r < 0 ? hf_explain(s, r, err) : 0;
 }
 
 static int kill_sandbox(struct sandbox *b, struct err *err) {
