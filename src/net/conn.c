@@ -248,21 +248,21 @@ struct loop *conn_loop(const struct conn *c) {
 }
 
 void conn_peer(const struct conn *c, char out[CONN_PEER_MAX]) {
-    struct sockaddr_storage a = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } a = {0};
     socklen_t n = sizeof a;
     char host[INET6_ADDRSTRLEN] = "";
-    const void *at = &a;
     snprintf(out, CONN_PEER_MAX, "%s", c->is_unix ? "unix" : "gone");
-    if (c->is_unix || getpeername(c->fd, (struct sockaddr *)&a, &n) < 0) {
+    if (c->is_unix || getpeername(c->fd, &a.any, &n) < 0) {
         return;
     }
-    const struct sockaddr_in *v4 = at;
-    const struct sockaddr_in6 *v6 = at;
-    bool is_v6 = a.ss_family == AF_INET6;
-    const void *bytes = is_v6 ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr;
-    if (inet_ntop(a.ss_family, bytes, host, sizeof host)) {
-        snprintf(out, CONN_PEER_MAX, is_v6 ? "[%s]:%u" : "%s:%u", host,
-                 ntohs(is_v6 ? v6->sin6_port : v4->sin_port));
+    if (a.any.sa_family == AF_INET6 && inet_ntop(AF_INET6, &a.v6.sin6_addr, host, sizeof host)) {
+        snprintf(out, CONN_PEER_MAX, "[%s]:%u", host, ntohs(a.v6.sin6_port));
+    } else if (inet_ntop(AF_INET, &a.v4.sin_addr, host, sizeof host)) {
+        snprintf(out, CONN_PEER_MAX, "%s:%u", host, ntohs(a.v4.sin_port));
     }
 }
 

@@ -52,7 +52,7 @@ static void keep_step(struct watchers *w, struct buf *text) {
     w->last = &s->next;
     w->n_steps++;
     w->bytes += s->text.len;
-    while (w->n_steps > WATCHERS_STEPS_MAX || (w->bytes > WATCHERS_BYTES_MAX && w->n_steps > 1)) {
+    while (w->steps->next && (w->n_steps > WATCHERS_STEPS_MAX || w->bytes > WATCHERS_BYTES_MAX)) {
         drop_oldest(w);
     }
 }
