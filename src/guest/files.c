@@ -186,8 +186,11 @@ static int begin(int dir_fd, const char *path, unsigned mode, int fd, struct fil
     w.mode = mode & 0777;
     w.name = mem_strdup(name);
     w.temp = mem_printf(".snaffle-%s.part", random);
-    r = w.name && w.temp ? open_parent(dir_fd, path, slash, &w.dir_fd, err)
-                         : err_set(err, ERR_NOMEM, "out of memory");
+    if (!w.name || !w.temp) {
+        files_write_deinit(&w);
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    r = open_parent(dir_fd, path, slash, &w.dir_fd, err);
     if (r == 0) {
         r = fd < 0 ? begin_in(&w, path, err) : adopt_in(&w, fd, path, err);
     }

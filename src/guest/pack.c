@@ -197,16 +197,16 @@ static int put_file(struct pack *p, int dir, const char *name, struct entry *e, 
     return r < 0 ? r : put_content(p, fd, size, err);
 }
 
-static int put_link(struct pack *p, int dir, const char *name, struct entry *e, struct err *err) {
+static int put_link(struct pack *p, int dir, const char *name, const struct entry *e,
+                    struct err *err) {
     char target[PATH_MAX + 1];
     ssize_t n = readlinkat(dir, name, target, PATH_MAX);
     if (n < 0) {
         return err_sys(err, ERR_SYS, errno, "cannot read the link '%s'", e->path);
     }
     target[n] = '\0';
-    e->type = '2';
-    e->link = target;
-    return put_entry(p, e, 0, err);
+    struct entry link = {.path = e->path, .link = target, .st = e->st, .type = '2'};
+    return put_entry(p, &link, 0, err);
 }
 
 static int put_folder(struct pack *p, int fd, struct buf *path, struct err *err);

@@ -26,7 +26,7 @@ static size_t cut_at(struct sv text, size_t max) {
 
 int hf_answer_line(struct sv said, size_t max, struct buf *out) {
     int r = 0;
-    size_t n = cut_at(said, max);
+    size_t n = said.p ? cut_at(said, max) : 0;
     for (size_t i = 0; r == 0 && i < n; i++) {
         unsigned char c = (unsigned char)said.p[i];
         r = buf_addc(out, c < ' ' || c == 0x7F ? ' ' : said.p[i]);
