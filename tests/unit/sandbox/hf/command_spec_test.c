@@ -5,7 +5,7 @@
 #include "sandbox/hf/command.h"
 #include "tests/testing.h"
 
-static struct hf sandbox = {.home = (char *)(uintptr_t) "/root"};
+static struct hf sandbox = {.home = (char *)(uintptr_t) "/h"};
 
 static void spec_of(const struct sandbox_exec *what, bool is_job, struct buf *out) {
     struct err err = {0};
@@ -31,8 +31,8 @@ static void an_exec_has_a_time_out_and_leaves_its_output_in_its_folder(void **st
     assert_int_equal(protocol_u64(buf_sv(&spec), PROTOCOL_TIMEOUT_MS, 0), 60000);
     assert_int_equal(protocol_u64(buf_sv(&spec), PROTOCOL_USER, 0), 5);
     assert_field(&spec, PROTOCOL_SHELL, "x");
-    assert_field(&spec, PROTOCOL_CWD, "/root");
-    assert_field(&spec, PROTOCOL_ENV, "HOME=/root");
+    assert_field(&spec, PROTOCOL_CWD, "/h");
+    assert_field(&spec, PROTOCOL_ENV, "HOME=/h");
     assert_field(&spec, PROTOCOL_STDOUT_PATH, "/d/1/out");
     assert_field(&spec, PROTOCOL_STDERR_PATH, "/d/1/err");
     assert_field(&spec, PROTOCOL_BYTES, "typed");
@@ -46,7 +46,7 @@ static void a_job_has_no_time_out_of_its_own_and_writes_where_it_is_told(void **
     spec_of(&(struct sandbox_exec){.argv = argv, .stdout_path = "log", .timeout_s = 0}, true,
             &spec);
     assert_int_equal(protocol_u64(buf_sv(&spec), PROTOCOL_TIMEOUT_MS, 9), 0);
-    assert_field(&spec, PROTOCOL_STDOUT_PATH, "/root/log");
+    assert_field(&spec, PROTOCOL_STDOUT_PATH, "/h/log");
     assert_field(&spec, PROTOCOL_STDERR_PATH, NULL);
     assert_field(&spec, PROTOCOL_BYTES, NULL);
     buf_reset(&spec);
