@@ -247,6 +247,26 @@ static void a_sandbox_that_vanishes_under_a_command_is_lost_and_never_exit_0(voi
     assert_none_alive();
 }
 
+/* A rollout looks at its clock between two waits, each too short for ten failures. */
+static void a_sandbox_that_vanishes_under_a_job_is_lost_however_short_the_waits(void **state) {
+    (void)state;
+    struct sandbox *s = created();
+    struct sandbox_job *job = NULL;
+    struct err err = {0};
+    int code = 0;
+    int r = ERR_TIMEOUT;
+    assert_ok(sandbox_start(s, &(struct sandbox_exec){.shell = "sleep 60"}, &job, &err), &err);
+    hub_set_faults("[{" EXEC ",\"job\":\"vanish\"}]");
+    deadline_ms until = deadline_in_s(PATIENCE_S);
+    while (r == ERR_TIMEOUT && !deadline_passed(until)) {
+        r = sandbox_job_wait(job, deadline_in_ms(300), NULL, &code, &err);
+    }
+    assert_err(r, ERR_LOST, &err, "torn down");
+    sandbox_job_free(job);
+    sandbox_free(s);
+    assert_none_alive();
+}
+
 static void a_kill_that_fails_is_tried_again(void **state) {
     (void)state;
     struct sandbox *s = created();
@@ -339,6 +359,7 @@ static const struct CMUnitTest cases[] = {
     CASE(a_call_that_stalls_is_given_up_and_loses_nothing),
     CASE(a_server_that_stalls_at_first_is_waited_for),
     CASE(a_sandbox_that_vanishes_under_a_command_is_lost_and_never_exit_0),
+    CASE(a_sandbox_that_vanishes_under_a_job_is_lost_however_short_the_waits),
     CASE(a_kill_that_fails_is_tried_again),
     CASE(what_a_killed_process_left_is_swept_and_no_living_one_s),
     CASE(secrets_are_in_no_log_and_in_no_command),

@@ -185,7 +185,6 @@ static int follow(struct hf_command *c, enum aim aim, deadline_ms until,
                   const struct cancel *cancel, struct hf_report *out, struct err *err) {
     struct hf *s = c->sandbox;
     int64_t pause_ms = HF_POLL_FIRST_MS;
-    int failures = 0;
     for (;;) {
         struct call call = {.aim = aim, .wait_ms = wait_of(aim, until), .cancel = cancel};
         bool is_known = false;
@@ -194,9 +193,10 @@ static int follow(struct hf_command *c, enum aim aim, deadline_ms until,
         }
         hf_report_deinit(out);
         int r = look(c, &call, out, &is_known, err);
-        failures = is_known ? 0 : failures + 1;
+        int failures = is_known ? 0 : atomic_load(&c->failures) + 1;
+        atomic_store(&c->failures, failures);
         bool is_over = r < 0 && (is_known || !hf_server_may_pass(r));
-        if (is_over || failures == HF_POLL_FAILURES) {
+        if (is_over || failures >= HF_POLL_FAILURES) {
             return hf_explain(s, is_over ? r : ERR_LOST, err);
         }
         if (r == 0 && (out->has_ended || aim == TO_START)) {

@@ -21,6 +21,7 @@ struct hf_command {
     size_t output_max;     /* Of each stream, to be brought along. */
     struct buf parcel;     /* The spec, until it is seen to have begun; empty: it lies inside. */
     _Atomic bool is_begun; /* As far as is known. */
+    atomic_int failures;   /* Looks in a row that told nothing, over all waits: most are short. */
 };
 
 /* Makes it ready to be asked for; small ones need no call. */
