@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "rollout/capture.h"
+#include "rollout/inside.h"
 
 #define TICK_MS 1000 /* How often a waiting rollout looks at its calls and its clock. */
 #define UPSTREAM_DOWN_CALLS                                                                        \
@@ -189,8 +190,9 @@ static int wait_locked(struct rollout_session *s, deadline_ms until, int *exit_c
                        struct err *err) {
     for (;;) {
         struct err e = {0};
-        deadline_ms next =
-            deadline_min(deadline_in_ms(TICK_MS), deadline_min(until, s->agent_until));
+        /* A wait is a request to the provider too, where the gateway is inside. */
+        deadline_ms tick = s->inside ? inside_next_look(s->inside) : deadline_in_ms(TICK_MS);
+        deadline_ms next = deadline_min(tick, deadline_min(until, s->agent_until));
         int code = 0;
         int r = sandbox_job_wait(s->job, next, s->stop, &code, &e);
         if (r >= 0) {

@@ -15,9 +15,8 @@
 #define READY_S 30 /* It answers in some ms; a sandbox on a loaded machine is given time. */
 #define STOP_S 10  /* For answers that are on their way (DRAIN), and for its end. */
 #define DRAIN "5"  /* As for a gateway outside. */
-#define LOOK_MS                                                                                    \
-    10000             /* Two requests to the provider each; progress and the loop of failures      \
-                         need no finer look. */
+#define FIRST_LOOK_MS 1000
+#define LOOK_MS 10000 /* Each is two requests; progress and the loop of failures need no more. */
 #define LOG_TAIL 2000 /* As the reference shows. */
 #define LOG_MAX (64u << 20)
 #define EXIT_DEAD 3 /* Of `ready`: the program has ended. */
@@ -265,14 +264,18 @@ static void take_stats(struct rollout_session *s, const struct inside *in) {
 
 void inside_look(struct rollout_session *s, struct inside *in) {
     struct err ignored = {0};
-    if (!in->mirror || clock_ms() - in->looked_ms < LOOK_MS) {
+    if (in->looked_ms > 0 && clock_ms() - in->looked_ms < LOOK_MS) {
         return;
     }
-    if (mirror_step(in->mirror, &ignored) < 0) {
+    if (in->mirror && mirror_step(in->mirror, &ignored) < 0) {
         log_debug("%s: calls are looked at later: %s", s->name, ignored.msg);
     }
     in->looked_ms = clock_ms();
     take_stats(s, in);
+}
+
+deadline_ms inside_next_look(const struct inside *in) {
+    return in->looked_ms > 0 ? in->looked_ms + LOOK_MS : deadline_in_ms(FIRST_LOOK_MS);
 }
 
 /* --- the end --- */

@@ -19,6 +19,7 @@ int inside_start(struct rollout_session *s, struct inside *in, struct err *err) 
 
 /* Takes its calls over, but not more often than is worth it; a failure is for the next look. */
 void inside_look(struct rollout_session *s, struct inside *in);
+deadline_ms inside_next_look(const struct inside *in);
 
 /* Asks it for its figures, and to end: open calls are recorded as they are. */
 void inside_stop(struct rollout_session *s, struct inside *in);

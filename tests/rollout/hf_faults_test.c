@@ -222,6 +222,7 @@ static int set_up(void **state) {
     g->options.create_backoff_s = 0.1;
     g->config.agent.capture = capture;
     g->config.agent.public_url = is_inside() ? NULL : "http://127.0.0.1:1";
+    g->config.agent.listen = is_inside() ? NULL : "127.0.0.1:0"; /* Nobody asks it. */
     return r;
 }
 

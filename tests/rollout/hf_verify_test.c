@@ -71,6 +71,7 @@ static void the_same_sandbox_is_said_to_prove_nothing_and_strict_refuses_it(void
     g->options.strict = true;
     g->config.agent.capture = "public"; /* The other thing that strict would refuse. */
     g->config.agent.public_url = "http://127.0.0.1:1";
+    g->config.agent.listen = "127.0.0.1:0";
     assert_err(rollout_factory_new(&g->options, &f, &err), ERR_UNSUPPORTED, &err,
                "--verify-in fresh");
     g->options.verify_in = ROLLOUT_VERIFY_FRESH;

@@ -177,7 +177,8 @@ class Single(unittest.TestCase):
         self.assertIn("needs an admin key", self.refused("--sessions"))
         self.assertIn("at most 65535", self.refused(*url, "--port", "70000"))
         self.assertIn("at most 256", self.refused(*url, "--workers", "1000"))
-        self.assertIn("must start with 'http://'", self.refused("--upstream-url", "nowhere"))
+        self.assertIn("must start with 'http://'", self.refused("--upstream-url", "nowhere",
+                                                                "--port", "0"))
         self.assertIn("cannot write the trace", self.refused(*url, "--trace", "no/such/t",
                                                              "--journal", "j", "--port", "0"))
         self.assertIn("no key on standard input", self.refused(*url, "--upstream-api-key-stdin"))
