@@ -3,14 +3,44 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "store/store_internal.h"
 
 #define SHOWN 4 /* Candidates in the message about an ambiguous name. */
 
+/* The row of an open rollout whose result is there, from its folder. */
+static int renew_row(struct store *s, const struct store_row *open, struct err *err) {
+    struct store_row row = {0};
+    AUTO_FREE char *result = file_join(open->dir, "result.json");
+    if (!result || !file_exists(result)) {
+        return 0;
+    }
+    int r = row_from_folder(s, open->run, open->rollout, &row, err);
+    r = r < 0 ? r : index_put(s, &row, err);
+    store_row_deinit(&row);
+    return r;
+}
+
+/* A process that was killed between a result and its row left the row open. With the lock held. */
+static void renew_open(struct store *s) {
+    struct err err = {0};
+    struct store_rows open = {0};
+    int r = index_select(s, &(struct index_query){.where = "status = 'open'"}, &open, &err);
+    for (size_t i = 0; r == 0 && i < open.n; i++) {
+        r = renew_row(s, &open.rows[i], &err);
+    }
+    store_rows_deinit(&open);
+    if (r < 0) {
+        log_debug("%s", err.msg); /* What cannot be renewed is listed as it was. */
+    }
+}
+
 static int select_rows(struct store *s, const struct index_query *q, struct store_rows *out,
                        struct err *err) {
     pthread_mutex_lock(&s->lock);
+    renew_open(s);
     int r = index_select(s, q, out, err);
     pthread_mutex_unlock(&s->lock);
     return r;

@@ -89,6 +89,24 @@ static void put_row(struct store *s, const struct store_row *row) {
     }
 }
 
+/* What `b` does not name stays as it was, if there is a row. */
+static void put_open(struct store *s, const struct store_begin *b, unsigned attempt) {
+    const struct store_row row = {
+        .run = (char *)b->run,
+        .rollout = (char *)b->rollout,
+        .group = (char *)(b->group ? b->group : ""),
+        .task_id = (char *)(b->task_id ? b->task_id : ""),
+        .agent = (char *)(b->agent ? b->agent : ""),
+        .backend = (char *)(b->backend ? b->backend : ""),
+        .model = (char *)(b->model ? b->model : ""),
+        .status = (char *)"open",
+        .cause = (char *)"",
+        .attempt = attempt,
+        .started = clock_unix(),
+    };
+    put_row(s, &row);
+}
+
 int store_begin_rollout(struct store *s, const struct store_begin *b, struct err *err) {
     AUTO_FREE char *dir = NULL;
     int r = checked_path(s, b->run, b->rollout, &dir, err);
@@ -103,20 +121,7 @@ int store_begin_rollout(struct store *s, const struct store_begin *b, struct err
                            : err_sys(err, e == ENOSPC ? ERR_FULL : ERR_SYS, e,
                                      "cannot make the folder '%s'", dir);
     }
-    const struct store_row row = {
-        .run = (char *)b->run,
-        .rollout = (char *)b->rollout,
-        .group = (char *)(b->group ? b->group : ""),
-        .task_id = (char *)(b->task_id ? b->task_id : ""),
-        .agent = (char *)(b->agent ? b->agent : ""),
-        .backend = (char *)(b->backend ? b->backend : ""),
-        .model = (char *)(b->model ? b->model : ""),
-        .status = (char *)"open",
-        .cause = (char *)"",
-        .attempt = 1,
-        .started = clock_unix(),
-    };
-    put_row(s, &row);
+    put_open(s, b, 1);
     return 0;
 }
 
@@ -166,7 +171,11 @@ int store_keep_attempt(struct store *s, const char *run, const char *rollout, un
                        "cannot make the folder '%s'", to);
     }
     files_forget(s, dir);
-    return move_all(dir, to, err);
+    r = move_all(dir, to, err);
+    if (r == 0) {
+        put_open(s, &(struct store_begin){.run = run, .rollout = rollout}, attempt + 1);
+    }
+    return r;
 }
 
 int store_put(struct store *s, const char *run, const char *rollout, const char *name,

@@ -94,6 +94,34 @@ static void a_folder_that_the_index_does_not_know_is_found_by_its_full_name(void
     not_found("old/journal", ERR_NOT_FOUND, "no rollout");
 }
 
+static void put_result_alone(const char *run, const char *rollout, const char *text) {
+    struct err err = {0};
+    assert_ok(store_put(store, run, rollout, "result.json", sv_from(text), &err), &err);
+}
+
+/* Its process was killed between the result and the row. */
+static void a_result_without_its_row_is_listed_all_the_same(void **state) {
+    (void)state;
+    struct err err = {0};
+    fill();
+    put_result_alone("r2", "c",
+                     "{\"status\":\"ok\",\"completion_tokens\":7,\"proxy_turns\":[{},{}]}");
+    list_is((struct store_query){.status = "open"}, "");
+    struct store_rows rows = listed((struct store_query){.run = "r2", .limit = 1});
+    assert_string_equal(rows.rows[0].rollout, "c");
+    assert_string_equal(rows.rows[0].status, "ok");
+    assert_string_equal(rows.rows[0].agent, "opencode");
+    assert_int_equal(rows.rows[0].turns, 2);
+    assert_int_equal(rows.rows[0].completion_tokens, 7);
+    store_rows_deinit(&rows);
+    assert_ok(store_keep_attempt(store, "r1", "b", 1, &err), &err);
+    list_is((struct store_query){.status = "open"}, "r1/b");
+    put_result_alone("r1", "b", "{\"status\":\"ok\",\"attempt\":2}");
+    list_is((struct store_query){.status = "failed"}, "");
+    put_result_alone("r1", "b", "{");
+    list_is((struct store_query){.run = "r1", .status = "ok"}, "r1/b r1/a");
+}
+
 static void close_and(void (*spoil)(void)) {
     store_close(store);
     store = NULL;
@@ -218,6 +246,7 @@ static const struct CMUnitTest tests[] = {
     TEST(the_newest_come_first_and_queries_narrow),
     TEST(a_rollout_is_found_by_name_path_or_unique_prefix),
     TEST(a_folder_that_the_index_does_not_know_is_found_by_its_full_name),
+    TEST(a_result_without_its_row_is_listed_all_the_same),
     TEST(a_missing_or_damaged_index_is_built_anew),
     TEST(damage_met_in_use_is_repaired),
     TEST(rebuilding_by_hand_gives_the_same_rows),
