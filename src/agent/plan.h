@@ -5,15 +5,6 @@
 #include "agent/agent.h"
 #include "base/buf.h"
 
-/* A step of a plan: the function ends with its error. */
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        int try_r_ = (call);                                                                       \
-        if (try_r_ < 0) {                                                                          \
-            return try_r_;                                                                         \
-        }                                                                                          \
-    } while (0)
-
 /* What an agent knows of making its plan. */
 struct plan_maker {
     int (*check)(const struct agent_config *config, const struct agent_job *job, struct err *err);

@@ -81,6 +81,15 @@ int err_http_status(int code);
 int err_exit_status(int code);
 int err_is_retryable(int code);
 
+/* Hands a failure on: for long rows of steps that hold nothing to be released. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        int try_r_ = (call);                                                                       \
+        if (try_r_ < 0) {                                                                          \
+            return try_r_;                                                                         \
+        }                                                                                          \
+    } while (0)
+
 /* For programmers' errors only, never for input: prints the place and aborts. */
 #define BUG_IF(cond)                                                                               \
     do {                                                                                           \

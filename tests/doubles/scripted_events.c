@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "tests/doubles/scripted_answer.h"
 #include "tests/doubles/scripted_put.h"
-#include "tests/doubles/scripted_try.h"
 #include "tests/doubles/scripted_voice.h"
 
 int turn_begin(struct turn *t) {

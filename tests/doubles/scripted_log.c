@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/utf8.h"
-#include "tests/doubles/scripted_try.h"
 
 static bool is_utf8(struct sv v) {
     while (v.n > 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/doubles/scripted_put.h"
 
+#include "base/err.h"
 #include "base/json.h"
-#include "tests/doubles/scripted_try.h"
 
 /* Answers are mostly numbers; printf's way of writing them took most of the time. */
 static int put_number(uint64_t value, struct buf *out) {

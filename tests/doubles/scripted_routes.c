@@ -3,12 +3,12 @@
 
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/doubles/scripted_answer.h"
 #include "tests/doubles/scripted_log.h"
 #include "tests/doubles/scripted_play.h"
-#include "tests/doubles/scripted_try.h"
 
 #define JSON_TYPE SV("application/json")
 

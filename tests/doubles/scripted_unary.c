@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/err.h"
 #include "base/json.h"
 #include "tests/doubles/scripted_answer.h"
 #include "tests/doubles/scripted_put.h"
-#include "tests/doubles/scripted_try.h"
 #include "tests/doubles/scripted_voice.h"
 
 /* All text of one part, and of one tool call where the part is a call's. */

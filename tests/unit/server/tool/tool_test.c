@@ -240,14 +240,27 @@ static void a_result_that_cannot_be_written_is_a_result_all_the_same(void **stat
     caller_deinit(&c);
 }
 
-static void above_the_limit_calls_wait_in_their_order(void **state) {
-    struct bench *b = *state;
-    struct caller c[3];
+/* Of a server that runs one at a time: this call runs until it is cancelled. */
+static void take_only_place(struct bench *b, struct caller *c) {
     b->options.concurrent_max = 1;
     bench_open(b);
     fake.agent_goes_on = true;
-    caller_start(&c[0], b, simple);
-    caller_wait_event(&c[0], "agent: agent running");
+    caller_start(c, b, simple);
+    caller_wait_event(c, "agent: agent running");
+}
+
+static void end_all(struct bench *b, struct caller *callers, size_t n) {
+    tool_box_cancel(b->box, /* hard= */ false);
+    for (size_t i = 0; i < n; i++) {
+        caller_wait(&callers[i]);
+        caller_deinit(&callers[i]);
+    }
+}
+
+static void above_the_limit_calls_wait_in_their_order(void **state) {
+    struct bench *b = *state;
+    struct caller c[3];
+    take_only_place(b, &c[0]);
     caller_start(&c[1], b, simple);
     caller_wait_event(&c[1], "waiting: waiting: all places are taken, 0 before this one");
     caller_start(&c[2], b, simple);
@@ -276,11 +289,7 @@ static void calls_that_come_at_once_wait_in_the_order_in_which_they_came(void **
     struct bench *b = *state;
     static struct caller c[24];
     char place[64];
-    b->options.concurrent_max = 1;
-    bench_open(b);
-    fake.agent_goes_on = true;
-    caller_start(&c[0], b, simple);
-    caller_wait_event(&c[0], "agent: agent running");
+    take_only_place(b, &c[0]);
     for (size_t i = 1; i < ARRAY_LEN(c); i++) {
         caller_start(&c[i], b, simple); /* Their threads are ready in any order. */
     }
@@ -288,21 +297,13 @@ static void calls_that_come_at_once_wait_in_the_order_in_which_they_came(void **
         snprintf(place, sizeof place, "all places are taken, %zu before this one\n", i - 1);
         caller_wait_event(&c[i], place);
     }
-    tool_box_cancel(b->box, /* hard= */ false);
-    for (size_t i = 0; i < ARRAY_LEN(c); i++) {
-        caller_wait(&c[i]);
-        caller_deinit(&c[i]);
-    }
+    end_all(b, c, ARRAY_LEN(c));
 }
 
 static void a_call_whose_arguments_are_wrong_holds_nobody_up(void **state) {
     struct bench *b = *state;
     struct caller c[3];
-    b->options.concurrent_max = 1;
-    bench_open(b);
-    fake.agent_goes_on = true;
-    caller_start(&c[0], b, simple);
-    caller_wait_event(&c[0], "agent: agent running");
+    take_only_place(b, &c[0]);
     caller_start(&c[1], b, "{}");
     caller_start(&c[2], b, simple);
     caller_wait(&c[1]);
@@ -310,22 +311,14 @@ static void a_call_whose_arguments_are_wrong_holds_nobody_up(void **state) {
     caller_wait_event(&c[2], "all places are taken, 0 before this one\n");
     caller_cancel(&c[0]);
     caller_wait_event(&c[2], "agent: agent running");
-    tool_box_cancel(b->box, /* hard= */ false);
-    for (size_t i = 0; i < ARRAY_LEN(c); i++) {
-        caller_wait(&c[i]);
-        caller_deinit(&c[i]);
-    }
+    end_all(b, c, ARRAY_LEN(c));
 }
 
 static void when_too_many_wait_a_call_is_told_that_it_is_busy(void **state) {
     struct bench *b = *state;
     static struct caller c[1 + TOOL_WAITING_MAX + 1];
     size_t last = ARRAY_LEN(c) - 1;
-    b->options.concurrent_max = 1;
-    bench_open(b);
-    fake.agent_goes_on = true;
-    caller_start(&c[0], b, simple);
-    caller_wait_event(&c[0], "agent: agent running");
+    take_only_place(b, &c[0]);
     for (size_t i = 1; i < last; i++) {
         caller_start(&c[i], b, simple);
         caller_wait_event(&c[i], "waiting:");
@@ -334,11 +327,7 @@ static void when_too_many_wait_a_call_is_told_that_it_is_busy(void **state) {
     caller_wait(&c[last]);
     assert_int_equal(c[last].outcome, TOOL_FAILED);
     assert_non_null(strstr(buf_cstr(&c[last].text), "busy: 65 rollouts"));
-    tool_box_cancel(b->box, /* hard= */ false);
-    for (size_t i = 0; i < ARRAY_LEN(c); i++) {
-        caller_wait(&c[i]);
-        caller_deinit(&c[i]);
-    }
+    end_all(b, c, ARRAY_LEN(c));
     assert_int_equal(fake.created, 1);
 }
 
@@ -347,11 +336,7 @@ static void a_server_that_ends_refuses_and_cancels(void **state) {
     struct caller c;
     struct caller waiting;
     struct caller late;
-    b->options.concurrent_max = 1;
-    bench_open(b);
-    fake.agent_goes_on = true;
-    caller_start(&c, b, simple);
-    caller_wait_event(&c, "agent: agent running");
+    take_only_place(b, &c);
     caller_start(&waiting, b, simple);
     caller_wait_event(&waiting, "waiting:");
     tool_box_refuse(b->box);
