@@ -63,6 +63,19 @@ static void see_ended(void *arg, const struct batch_item *item) {
     assert_int_equal(item->state, BATCH_ENDED);
 }
 
+/* The batch's exit status; what ended badly is printed, so that a red case says why. */
+static int exit_status(const struct batch_plan *p) {
+    for (size_t i = 0; i < p->n; i++) {
+        const struct batch_item *item = &p->items[i];
+        if (item->cause || item->error) {
+            print_message("%s: attempt %u, %s: %s\n", item->rollout, item->attempt,
+                          item->cause ? item->cause : "no cause",
+                          item->error ? item->error : "no error");
+        }
+    }
+    return batch_exit_status(p, false);
+}
+
 static void one_that_fails_stops_no_other_and_no_more_run_than_asked(void **state) {
     NEED_SANDBOX();
     struct ground *g = *state;
@@ -85,7 +98,7 @@ static void one_that_fails_stops_no_other_and_no_more_run_than_asked(void **stat
     assert_int_equal(seen.ended, 12);
     assert_in_range(seen.most_running, 1, 4);
     assert_string_equal(p.items[10].cause, "setup_failed");
-    assert_int_equal(batch_exit_status(&p, false), 1);
+    assert_int_equal(exit_status(&p), 1);
     assert_int_equal(ground_sandboxes(), 0);
     batch_plan_deinit(&p);
     task_list_deinit(&l);
@@ -135,7 +148,7 @@ static void a_cancelled_batch_goes_on_where_it_was(void **state) {
     plan_of(&l, 1, &p);
     assert_ok(batch_run(ground_factory(g), &p, &(struct batch_options){.resume = true}, &err),
               &err);
-    assert_int_equal(batch_exit_status(&p, false), 0);
+    assert_int_equal(exit_status(&p), 0);
     assert_int_equal(p.items[0].attempt, 2);
     assert_int_equal(p.items[5].attempt, 1);
     assert_status(g, "t0-0", 1, "cancelled");
@@ -309,7 +322,7 @@ static int victim(const char *dir) {
     if (r < 0) {
         printf("# %s\n", err.msg);
     }
-    int status = r < 0 ? 2 : batch_exit_status(&p, false);
+    int status = r < 0 ? 2 : exit_status(&p);
     batch_plan_deinit(&p);
     task_list_deinit(&l);
     ground_take_down(&state);
