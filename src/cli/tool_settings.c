@@ -50,20 +50,6 @@ static int check_endpoint(const struct args *a, const struct endpoint_args *e, s
                              : "");
 }
 
-/* Of one run's own gateway, which listens for its sandboxes; here calls share one that does not. */
-static int check_capture(const struct args *a, const json_t *config, struct err *err) {
-    const char *way = json_string_value(json_object_get(config, "capture"));
-    const char *unused = way && strcmp(way, "public") == 0       ? "capture: 'public'"
-                         : json_object_get(config, "public_url") ? "public_url"
-                         : json_object_get(config, "listen")     ? "listen"
-                                                                 : NULL;
-    return unused ? err_set(err, ERR_USAGE,
-                            "%s: %s: calls share a gateway that does not listen for sandboxes "
-                            "elsewhere (snaffle run and snaffle batch have one that does)",
-                            a->command->name, unused)
-                  : 0;
-}
-
 /* The endpoint's fields are told apart from the rest. */
 static int read_config(const struct args *a, struct tool_settings *s, struct err *err) {
     static const char *const of_endpoint[] = {"base_url", "model", "api_key",
@@ -90,8 +76,7 @@ static int read_config(const struct args *a, struct tool_settings *s, struct err
     for (size_t i = 0; i < ARRAY_LEN(of_endpoint); i++) {
         (void)json_object_del(s->config, of_endpoint[i]);
     }
-    r = check_endpoint(a, &s->options.endpoint, err);
-    return r < 0 ? r : check_capture(a, s->config, err);
+    return check_endpoint(a, &s->options.endpoint, err);
 }
 
 static int read_all(const struct args *a, struct tool_settings *s, struct err *err) {

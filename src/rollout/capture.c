@@ -11,7 +11,6 @@
 #include "rollout/inside.h"
 
 #define MODEL_URL "http://127.0.0.1:7000/v1" /* SANDBOX_MODEL_PORT, as the agent is told. */
-#define LISTEN_DEFAULT "127.0.0.1:7000"
 #define GATEWAY_CLOSE_S 5 /* For answers that were on their way when the agent ended. */
 #define TOKEN_BYTES 16
 
@@ -19,39 +18,6 @@ static const char *const words[] = {
     [CAPTURE_TUNNEL] = "tunnel", [CAPTURE_PUBLIC] = "public", [CAPTURE_SANDBOX] = "sandbox"};
 
 /* --- which way --- */
-
-/* "ADDRESS:PORT"; an IPv6 address stands in brackets. */
-static int read_listen(struct rollout_factory *f, const char *text, struct err *err) {
-    const char *colon = strrchr(text, ':');
-    unsigned long long port = 0;
-    size_t n = colon ? (size_t)(colon - text) : 0;
-    bool bracketed = n > 2 && text[0] == '[' && text[n - 1] == ']';
-    if (n == 0 || !sv_parse_u64(sv_from(colon + 1), UINT16_MAX, &port)) {
-        return err_set(err, ERR_INPUT, "listen: want ADDRESS:PORT, as in '0.0.0.0:7000', got '%s'",
-                       text);
-    }
-    f->listen_host = bracketed ? mem_strndup(text + 1, n - 2) : mem_strndup(text, n);
-    f->listen_port = (uint16_t)port;
-    return f->listen_host ? 0 : err_set(err, ERR_NOMEM, "out of memory");
-}
-
-static int read_public(struct rollout_factory *f, struct err *err) {
-    const struct agent_config *c = f->o.config;
-    struct url url = {0};
-    if (!c->public_url) {
-        return err_set(err, ERR_INPUT,
-                       "capture: 'public' needs the address at which sandboxes reach this "
-                       "machine's gateway (--public-url, or public_url in the configuration)");
-    }
-    int r = url_parse(sv_from(c->public_url), &url, err);
-    if (r == 0 && *url.query) {
-        r = err_set(err, ERR_INPUT, "public_url: '%s' has a query, and can't be continued",
-                    c->public_url);
-    }
-    url_deinit(&url);
-    return r < 0 ? err_wrap(err, "public_url")
-                 : read_listen(f, c->listen ? c->listen : LISTEN_DEFAULT, err);
-}
 
 static enum capture_way way_of(const struct rollout_factory *f) {
     const char *word = f->o.config->capture;
@@ -95,6 +61,16 @@ static int check_sandbox_way(const struct rollout_factory *f, struct err *err) {
     return 0;
 }
 
+/* Of records that factories share, the address is theirs. */
+static int check_public_way(const struct rollout_factory *f, struct err *err) {
+    const struct rollout_records *shared = f->o.records;
+    bool there = shared ? shared->public_url : f->o.config->public_url;
+    return there ? 0
+                 : err_set(err, ERR_INPUT,
+                           "capture: 'public' needs the address at which sandboxes reach this "
+                           "machine's gateway (--public-url, or public_url in the configuration)");
+}
+
 int factory_find_capture(struct rollout_factory *f, struct err *err) {
     const struct agent_config *c = f->o.config;
     f->capture = way_of(f);
@@ -111,12 +87,7 @@ int factory_find_capture(struct rollout_factory *f, struct err *err) {
                              "'sandbox' or 'public')",
                              f->backend->name);
     case CAPTURE_PUBLIC:
-        return f->o.records
-                   ? err_set(err, ERR_UNSUPPORTED,
-                             "capture: 'public' needs a gateway that listens for sandboxes, and "
-                             "calls of a server share one that does not (leave it out: snaffle run "
-                             "and snaffle batch have it)")
-                   : read_public(f, err);
+        return check_public_way(f, err);
     case CAPTURE_SANDBOX:
         break;
     }
@@ -163,10 +134,10 @@ static char *public_address(const char *base, const char *token) {
     return mem_printf("%.*s/s/%s/v1", (int)n, base, token);
 }
 
-/* A sandbox's own outside network is the way to a public address. */
-static int check_network(const struct rollout_session *s, struct err *err) {
-    bool enforced = s->factory->backend->has_model_socket;
-    return !enforced || session_network(s, TASK_AGENT) == SANDBOX_NETWORK_FULL
+int session_check_capture(const struct rollout_session *s, struct err *err) {
+    const struct rollout_factory *f = s->factory;
+    bool needed = f->capture == CAPTURE_PUBLIC && f->backend->has_model_socket;
+    return !needed || session_network(s, TASK_AGENT) == SANDBOX_NETWORK_FULL
                ? 0
                : err_set(err, ERR_INPUT,
                          "capture: 'public' needs the agent's network to be 'full' (--network, or "
@@ -187,9 +158,6 @@ int session_open_model(struct rollout_session *s, struct err *err) {
     const struct rollout_factory *f = s->factory;
     int r = f->capture == CAPTURE_SANDBOX ? note_fault(s, inside_place(s, &s->inside, err), err)
                                           : open_gateway_session(s, err);
-    if (r == 0 && f->capture == CAPTURE_PUBLIC) {
-        r = check_network(s, err);
-    }
     if (r < 0) {
         return r;
     }
@@ -201,7 +169,7 @@ int session_open_model(struct rollout_session *s, struct err *err) {
         s->token = mem_strdup(gateway_session_token(s->gateway));
     }
     s->model_url = f->capture == CAPTURE_PUBLIC && s->token
-                       ? public_address(f->o.config->public_url, s->token)
+                       ? public_address(f->records->public_url, s->token)
                        : mem_strdup(MODEL_URL);
     return s->token && s->model_url ? 0 : err_set(err, ERR_NOMEM, "out of memory");
 }

@@ -12,8 +12,12 @@
  * - sandbox: a gateway of its own inside the sandbox (inside.h); the key is there too.
  */
 
-/* Fills the factory's `capture` and where its gateway listens. ERR_INPUT, ERR_UNSUPPORTED. */
+/* Fills the factory's `capture`. ERR_INPUT, ERR_UNSUPPORTED. */
 int factory_find_capture(struct rollout_factory *f, struct err *err) CHECK_RESULT;
+
+/* Whether the task lets it be: a sandbox's outside network is the way to a public address, where a
+ * network is enforced. ERR_INPUT. */
+int session_check_capture(const struct rollout_session *s, struct err *err) CHECK_RESULT;
 
 /* The gateway's session is open, or its program placed inside; the agent's address and token for it
  * are known. */

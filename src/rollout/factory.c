@@ -107,15 +107,15 @@ static int take_names(struct rollout_factory *f, struct err *err) {
     }
     snprintf(f->owner, sizeof f->owner, "%s", owner);
     store_name_from(owner, 0, f->owner);
-    int r = f->o.records
-                ? 0
-                : rollout_records_new(&(struct rollout_records_options){.runs_dir = f->o.runs_dir,
-                                                                        .run = f->o.run,
-                                                                        .keep_raw = f->o.keep_raw,
-                                                                        .durable = f->o.durable,
-                                                                        .host = f->listen_host,
-                                                                        .port = f->listen_port},
-                                      &f->own_records, err);
+    const struct rollout_records_options own = {
+        .runs_dir = f->o.runs_dir,
+        .run = f->o.run,
+        .keep_raw = f->o.keep_raw,
+        .durable = f->o.durable,
+        .public_url = f->o.config->public_url,
+        .listen = f->o.config->listen,
+    };
+    int r = f->o.records ? 0 : rollout_records_new(&own, &f->own_records, err);
     if (r == 0) {
         f->records = f->o.records ? f->o.records : f->own_records;
         memcpy(f->run, f->records->run, sizeof f->run);
@@ -160,7 +160,6 @@ void rollout_factory_free(struct rollout_factory *f) {
     }
     rollout_records_free(f->own_records);
     free(f->policy_version);
-    free(f->listen_host);
     buf_deinit(&f->gateway_gz);
     factory_free_mounts(f);
     agent_installed_deinit(&f->installed);

@@ -25,8 +25,6 @@ struct rollout_factory {
     struct sandbox_mount *mounts;     /* The first is the agent's, where one is installed. */
     size_t n_mounts;                  /* Of the user's, which follow. */
     enum capture_way capture;
-    char *listen_host; /* Of CAPTURE_PUBLIC; else NULL. */
-    uint16_t listen_port;
     char run[STORE_NAME_MAX + 1];
     char owner[STORE_NAME_MAX + 1]; /* The label of what this process makes. */
 

@@ -14,6 +14,8 @@
 struct rollout_records {
     char run[STORE_NAME_MAX + 1];
     bool keeps_journal; /* Raw answers stand there alone. */
+    /* Where sandboxes elsewhere reach the gateway; NULL: nowhere. As the options have it. */
+    const char *public_url;
     /* NULL before rollout_records_open; then as long as the records. */
     struct store *store;
     char *journal_dir;
@@ -27,11 +29,12 @@ struct rollout_records_options {
     const char *run;      /* NULL: made from the time and chance. */
     bool keep_raw;
     bool durable;
-    const char *host; /* Kept. The gateway listens there too; NULL: unix sockets only. */
-    uint16_t port;
+    /* Kept. What leads from elsewhere to the gateway's listener; NULL: it has none, but sockets. */
+    const char *public_url;
+    const char *listen; /* Where it listens then: ADDRESS:PORT; NULL: 127.0.0.1:7000. */
 };
 
-/* Checks the name, and opens nothing. */
+/* Checks name and addresses, and opens nothing. */
 int rollout_records_new(const struct rollout_records_options *o, struct rollout_records **out,
                         struct err *err) CHECK_RESULT;
 /* Opens what is not open yet; what failed is tried again by the next call. */

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rand.h"
+#include "rollout/capture.h"
 #include "rollout/inside.h"
 
 static int take_names(struct rollout_session *s, const struct rollout_names *names,
@@ -90,6 +91,10 @@ static int session_begin(struct rollout_session *s, const struct rollout_names *
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     set_budget(s);
+    r = session_check_capture(s, err);
+    if (r < 0) {
+        return r;
+    }
     r = factory_open(s->factory, err);
     return r < 0 ? r : begin_folder(s, err);
 }

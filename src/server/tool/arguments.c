@@ -217,6 +217,8 @@ static int read_config(struct json_at at, const struct tool_options *o, struct t
     r = config_build(layers, ARRAY_LEN(layers), &fixed, &q->config, err);
     r = r < 0 ? r : read_endpoint(at, o, q, err);
     if (r == 0) {
+        q->config.agent.public_url = NULL; /* Of the gateway that all calls share. */
+        q->config.agent.listen = NULL;
         q->config.agent.base_url = q->endpoint.base_url;
         q->config.agent.api_key = q->endpoint.api_key;
         q->config.agent.model = q->endpoint.model;
@@ -300,6 +302,16 @@ static int read_machine(struct json_at at, const struct tool_options *o, struct 
                    image ? "image" : "flavor", backend);
 }
 
+static int check_capture(const struct tool_options *o, const char *way, struct err *err) {
+    const char *address = json_string_value(json_object_get(o->config, "public_url"));
+    if (address || !way || strcmp(way, "public") != 0) {
+        return 0;
+    }
+    return err_set(err, ERR_DENIED,
+                   "capture: 'public' is not offered here (the server's operator gives the address "
+                   "at which sandboxes reach its gateway with --public-url)");
+}
+
 static int read_words(struct json_at at, const struct tool_options *o, struct tool_request *q,
                       struct err *err) {
     static const char *const modes[] = {"transparent_proxy", "black_box", NULL};
@@ -312,6 +324,7 @@ static int read_words(struct json_at at, const struct tool_options *o, struct to
     r = r < 0 ? r : text_of(at, "agent", &agent, err);
     r = r < 0 ? r : check_word(at.where, "mode", mode, modes, err);
     r = r < 0 ? r : check_word(at.where, "capture", capture, captures, err);
+    r = r < 0 ? r : check_capture(o, capture, err);
     r = r < 0 ? r : check_word(at.where, "agent", agent, agent_names, err);
     r = r < 0 ? r : json_get_bool(at, "include_prompt_ids", &q->include_prompt_ids, err);
     if (r < 0) {

@@ -15,14 +15,16 @@
 
 static int box_begin(struct tool_box *b, struct err *err) {
     AUTO_JSON json_t *schema = argument_schema(&b->o);
+    const struct rollout_records_options ro = {
+        .runs_dir = b->rollout.runs_dir,
+        .run = b->rollout.run,
+        .keep_raw = b->rollout.keep_raw,
+        .durable = b->rollout.durable,
+        .public_url = json_string_value(json_object_get(b->o.config, "public_url")),
+        .listen = json_string_value(json_object_get(b->o.config, "listen")),
+    };
     int r = rules_check(b->o.allow, err);
-    r = r < 0
-            ? r
-            : rollout_records_new(&(struct rollout_records_options){.runs_dir = b->rollout.runs_dir,
-                                                                    .run = b->rollout.run,
-                                                                    .keep_raw = b->rollout.keep_raw,
-                                                                    .durable = b->rollout.durable},
-                                  &b->records, err);
+    r = r < 0 ? r : rollout_records_new(&ro, &b->records, err);
     r = r < 0 ? r : cancel_new(&b->hard, err);
     r = r < 0 ? r : cancel_new_under(b->hard, &b->soft, err);
     if (r == 0 && (!schema || json_compact(schema, &b->schema_text) < 0)) {
@@ -72,7 +74,7 @@ int tool_box_check(struct tool_box *b, struct err *err) {
         log_warning("calls will fail: %s", err->msg);
         r = 0;
     }
-    return r;
+    return r == 0 && b->records->public_url ? rollout_records_open(b->records, err) : r;
 }
 
 void tool_box_free(struct tool_box *b) {

@@ -64,8 +64,8 @@ const struct argument argument_table[] = {
      "seconds for all of setup, agent and verify (agent_s in place of agent_timeout_s), and the "
      "sandbox's memory, processes and disk"},
     {"capture", TEXT,
-     "how the agent's calls reach the recorder: tunnel, public or sandbox; empty: as the backend "
-     "can"},
+     "how the agent's calls reach the recorder: tunnel, public (where the server has an address "
+     "for it) or sandbox; empty: as the backend can"},
     {"include_prompt_ids", "{\"type\":\"boolean\",\"default\":false}",
      "give each turn's prompt token ids too: for long rollouts a large answer"},
     {0},

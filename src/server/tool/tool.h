@@ -38,7 +38,9 @@ struct tool_options {
     /* What each rollout has that its call does not say otherwise. `config` and `key_name` are the
      * calls' own; a call's backend has to be this one, or one of `allow`. */
     const struct rollout_options *rollout;
-    const json_t *config; /* The agent's configuration that calls are laid over; or NULL. */
+    /* The agent's configuration that calls are laid over; or NULL. Its public_url and listen are of
+     * the gateway that all calls share: with them a call may say `capture: public`. */
+    const json_t *config;
     struct endpoint_args endpoint; /* Of calls that name none; all NULL: they must. */
     const struct task *task;  /* Its network and limits stand in for those of calls; or NULL. */
     const char *const *allow; /* NULL-ended: "upstream=GLOB", "network=full", "backend=NAME",
@@ -47,12 +49,12 @@ struct tool_options {
     unsigned concurrent_max;  /* Rollouts at once; 0: 4. */
 };
 
-/* ERR_INPUT for a rule that is none. The store, the journal and the gateway open with the first
- * rollout. */
+/* ERR_INPUT for a rule or an address that is none. The store, the journal and the gateway open with
+ * the first rollout, or with the check, if sandboxes are to reach the gateway from elsewhere. */
 int tool_box_new(const struct tool_options *o, struct tool_box **out, struct err *err) CHECK_RESULT;
 /* Whether calls that ask for nothing of their own could be done: ERR_INPUT and ERR_UNSUPPORTED,
- * where the options don't go together. Where the machine lacks something that is a warning only,
- * since it may be mended. Asks no network. */
+ * where the options don't go together, ERR_SYS where the gateway can't listen. Where the machine
+ * lacks something that is a warning only, since it may be mended. Asks no network. */
 int tool_box_check(struct tool_box *b, struct err *err) CHECK_RESULT;
 /* Every call has ended. Accepts NULL. */
 void tool_box_free(struct tool_box *b);

@@ -57,6 +57,52 @@ static void a_bad_name_is_told_at_once(void **state) {
     assert_null(r);
 }
 
+static void wrong_addresses_are_told_at_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *public_url, *listen, *says;
+    } rows[] = {
+        {"ftp://x", NULL, "public_url: "},     {"http://x/?q", NULL, "has a query"},
+        {"http://x", "7000", "ADDRESS:"},      {"http://x", ":7000", "ADDRESS:"},
+        {"http://x", "::1:70000", "ADDRESS:"}, {"http://x", "a:", "ADDRESS:"},
+        {NULL, "127.0.0.1:0", "--public-url"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct rollout_records *r = NULL;
+        struct err err = {0};
+        struct rollout_records_options o = {
+            .runs_dir = dir, .public_url = rows[i].public_url, .listen = rows[i].listen};
+        assert_err(rollout_records_new(&o, &r, &err), ERR_INPUT, &err, rows[i].says);
+        assert_null(r);
+    }
+}
+
+/* Gives the port, or 0 with `err`. */
+static uint16_t port_of(const char *public_url, const char *listen, struct err *err) {
+    struct rollout_records *r = NULL;
+    struct rollout_records_options o = {
+        .runs_dir = dir, .public_url = public_url, .listen = listen};
+    assert_ok(rollout_records_new(&o, &r, err), err);
+    uint16_t port = rollout_records_open(r, err) == 0 ? gateway_port(r->gateway) : 0;
+    assert_true(port == 0 || r->gateway);
+    rollout_records_free(r);
+    return port;
+}
+
+static void the_gateway_listens_only_with_a_public_address_and_on_loopback(void **state) {
+    (void)state;
+    struct err err = {0};
+    struct rollout_records *r = records_of(NULL);
+    assert_ok(rollout_records_open(r, &err), &err);
+    assert_int_equal(gateway_port(r->gateway), 0);
+    rollout_records_free(r);
+    assert_int_not_equal(port_of("http://x", "127.0.0.1:0", &err), 0);
+    assert_int_not_equal(port_of("http://x", "[::1]:0", &err), 0);
+    /* Another program may have the port that it has by itself. */
+    uint16_t port = port_of("http://x", NULL, &err);
+    assert_true(port == 7000 || strstr(err.msg, "'127.0.0.1' port 7000"));
+}
+
 static const struct agent no_agent = {.name = "test"};
 
 static void two_factories_on_the_same_records_write_the_same_run(void **state) {
@@ -82,6 +128,9 @@ static void two_factories_on_the_same_records_write_the_same_run(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(nothing_is_made_before_they_are_opened, set_up, take_down),
     cmocka_unit_test_setup_teardown(a_bad_name_is_told_at_once, set_up, take_down),
+    cmocka_unit_test_setup_teardown(wrong_addresses_are_told_at_once, set_up, take_down),
+    cmocka_unit_test_setup_teardown(the_gateway_listens_only_with_a_public_address_and_on_loopback,
+                                    set_up, take_down),
     cmocka_unit_test_setup_teardown(two_factories_on_the_same_records_write_the_same_run, set_up,
                                     take_down),
 };

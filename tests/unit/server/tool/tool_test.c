@@ -190,6 +190,28 @@ static void a_public_server_s_calls_ask_for_no_more_than_it_has(void **state) {
     tool_request_deinit(&q);
 }
 
+static void a_public_address_for_sandboxes_is_the_operator_s_to_give(void **state) {
+    struct bench *b = *state;
+    struct err err = {0};
+    struct tool_request q = {0};
+    AUTO_JSON json_t *own =
+        json_pack("{s:s, s:s}", "public_url", "http://x", "listen", "127.0.0.1:0");
+    AUTO_JSON json_t *asked = json_pack("{s:s, s:s, s:s, s:s}", "base_url", "http://127.0.0.1:9/v1",
+                                        "model", "m", "instruction", "x", "capture", "public");
+    assert_err(tool_request_read(&b->options, asked, &q, &err), ERR_DENIED, &err, "--public-url");
+    AUTO_JSON json_t *no_address = json_pack("{s:n}", "public_url");
+    b->options.config = no_address;
+    assert_err(tool_request_read(&b->options, asked, &q, &err), ERR_DENIED, &err, "--public-url");
+    b->options.config = own;
+    assert_ok(tool_request_read(&b->options, asked, &q, &err), &err);
+    assert_string_equal(q.config.agent.capture, "public");
+    assert_null(q.config.agent.listen); /* The gateway's, which all calls share. */
+    tool_request_deinit(&q);
+    bench_open(b);
+    assert_refused(b, "{" MODEL ", \"instruction\": \"x\", \"capture\": \"public\"}",
+                   "network to be 'full'");
+}
+
 static void local_paths_and_mounts_are_no_arguments(void **state) {
     struct bench *b = *state;
     static const char *const names[] = {"mounts",    "rootfs",       "agent_cmd",
@@ -435,6 +457,7 @@ static const struct CMUnitTest tests[] = {
     TEST(wrong_arguments_are_told_and_nothing_begins),
     TEST(what_the_operator_configured_holds_unless_the_call_says_otherwise),
     TEST(a_public_server_s_calls_ask_for_no_more_than_it_has),
+    TEST(a_public_address_for_sandboxes_is_the_operator_s_to_give),
     TEST(local_paths_and_mounts_are_no_arguments),
     TEST(what_fails_once_it_began_is_a_result),
     TEST(a_result_that_cannot_be_written_is_a_result_all_the_same),
