@@ -22,7 +22,8 @@
 #define BATCH_SPANS_MAX 1024         /* Runs of memory of one write; the kernel takes no more. */
 #define RETRY_MS 1000                /* After a failure, one append in this time is tried. */
 #define SLOW_MS 5                    /* A write into the page cache takes a tenth of one. */
-#define SLOW_PAUSE_MS 10000          /* After a slow one the thread has all writes this long. */
+#define SLOW_TIMES 100          /* After a slow one the thread has all writes so many times as */
+#define SLOW_PAUSE_MAX_MS 60000 /* long: who writes at once waits for one part in a hundred. */
 
 /* A record in the queue, without its checksums. */
 struct item {
@@ -300,9 +301,11 @@ static bool become_writer(struct journal *j, int64_t now) {
 /* Who writes on his own is kept up once by a disk that stalls, and not again and again. */
 static void note_speed(struct journal *j, int64_t began) {
     int64_t now = clock_ms();
-    if (now - began > SLOW_MS) {
+    int64_t took = now - began;
+    if (took > SLOW_MS) {
+        int64_t pause = took * SLOW_TIMES;
         pthread_mutex_lock(&j->lock);
-        j->thread_until = now + SLOW_PAUSE_MS;
+        j->thread_until = now + (pause < SLOW_PAUSE_MAX_MS ? pause : SLOW_PAUSE_MAX_MS);
         pthread_mutex_unlock(&j->lock);
     }
 }
