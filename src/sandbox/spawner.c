@@ -27,9 +27,17 @@ static struct request *first;
 static struct request **last = &first;
 static pid_t spawner_of; /* The process that the thread runs in; 0: none yet. */
 
+/* The thread sanitizer knows of fork alone: after _Fork it takes the child for a thread of ours,
+ * and ends it, now and then, for a race about a descriptor that another thread made meanwhile. */
+#ifdef __SANITIZE_THREAD__
+#define FORK fork
+#else
+#define FORK _Fork
+#endif
+
 static pid_t fork_child(const struct request *r) {
     pid_t self = getpid();
-    pid_t pid = _Fork();
+    pid_t pid = FORK();
     if (pid == 0) {
         spawn_child_run(r->what, self, r->report_fd);
     }
