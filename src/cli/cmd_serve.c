@@ -89,6 +89,7 @@ static int serve(const struct args *a, const struct server_key *key, struct tool
         return r;
     }
     o.port = (uint16_t)port;
+    tools->options.hides_paths = true;
     tools->options.is_public = !server_key_is_loopback(o.host);
     if (!args_has(a, "max-concurrent")) {
         tools->options.concurrent_max = o.sessions_max;

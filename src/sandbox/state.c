@@ -26,7 +26,7 @@ static char *absolute(const char *path) {
     return cwd ? file_join(cwd, path) : NULL;
 }
 
-static char *wanted_dir(void) {
+char *state_place(void) {
     const char *named = env_get("SNAFFLE_STATE");
     if (named) {
         return absolute(named);
@@ -133,7 +133,7 @@ static int check_dir(const char *dir, struct err *err) {
 }
 
 int state_dir(char **out, struct err *err) {
-    AUTO_FREE char *wanted = wanted_dir();
+    AUTO_FREE char *wanted = state_place();
     if (!wanted) {
         return err_set(err, ERR_ENVIRONMENT,
                        "no place for the state folder: HOME is not set (set SNAFFLE_STATE)");

@@ -24,6 +24,10 @@
  * nobody else, and every folder above lets the sandbox's user through. The caller frees. */
 int state_dir(char **out, struct err *err) CHECK_RESULT;
 
+/* Where it is to be, as it is named: nothing is made or checked. The caller frees; NULL: nowhere,
+ * or no memory. */
+char *state_place(void);
+
 /* Gives the path of the guest's copy in `dir`, made where missing. The program itself is looked for
  * at $SNAFFLE_GUEST, else beside the running program, where the build and where an installation put
  * it. The caller frees. */

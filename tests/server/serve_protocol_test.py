@@ -438,6 +438,7 @@ class Rollouts(Case):
         self.assertEqual(ws.talk({"type": "state"})["data"]["step_count"], 2)
         for text in (json.dumps(rollout), s.errors()):
             self.assertNotIn("model-key-0123456789", text)
+        self.assertNotIn(str(self.place.folder), json.dumps(rollout))  # No path of this machine.
 
     def test_the_operator_s_mode_holds_for_calls_that_name_none(self):
         s = self.place.serve("--mode", "black_box")

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/json_loose.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "journal/trace.h"
 #include "rollout/result_json.h"
@@ -59,7 +60,9 @@ static int add_prompts(json_t *result, const char *dir, struct err *err) {
     }
     struct err unread = {0};
     if (trace_read(dir, add_prompt, &p, &unread) < 0) {
-        return answer_add_finding(result, "prompt_ids_unreadable", unread.msg, err);
+        log_warning("%s", unread.msg); /* Its path is no client's. */
+        return answer_add_finding(result, "prompt_ids_unreadable",
+                                  "the stored trace cannot be read", err);
     }
     return 0;
 }

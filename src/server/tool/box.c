@@ -24,6 +24,7 @@ static int box_begin(struct tool_box *b, struct err *err) {
         .listen = json_string_value(json_object_get(b->o.config, "listen")),
     };
     int r = rules_check(b->o.allow, err);
+    r = r < 0 || !b->o.hides_paths ? r : host_places_find(&b->o, &b->places, err);
     r = r < 0 ? r : rollout_records_new(&ro, &b->records, err);
     r = r < 0 ? r : cancel_new(&b->hard, err);
     r = r < 0 ? r : cancel_new_under(b->hard, &b->soft, err);
@@ -83,6 +84,7 @@ void tool_box_free(struct tool_box *b) {
     }
     BUG_IF(b->calls > 0);
     buf_deinit(&b->schema_text);
+    host_places_deinit(&b->places);
     rollout_records_free(b->records);
     cancel_free(b->soft);
     cancel_free(b->hard);
@@ -157,7 +159,7 @@ int box_admit(struct tool_call *c, struct err *err) {
     int r =
         b->refuses ? err_set(err, ERR_STATE, "the server is ending")
         : b->calls >= most
-            ? err_set(err, ERR_FULL, "busy: %u rollouts run or wait (try again later)", b->calls)
+            ? err_set(err, ERR_QUOTA, "busy: %u rollouts run or wait (try again later)", b->calls)
             : 0;
     if (r == 0) {
         b->calls++;

@@ -9,6 +9,7 @@
 #include "base/cancel.h"
 #include "rollout/records.h"
 #include "server/tool/answer.h"
+#include "server/tool/discreet.h"
 #include "server/tool/tool.h"
 
 /* What stands behind a box, for the files of this folder. */
@@ -20,7 +21,8 @@ struct tool_box {
     struct cancel *soft; /* Over all calls. */
     struct cancel *hard;
     unsigned concurrent_max;
-    struct buf schema_text; /* Every client asks for it, and it never changes. */
+    struct host_places places; /* Zero unless paths are hidden. */
+    struct buf schema_text;    /* Every client asks for it, and it never changes. */
 
     pthread_mutex_t lock;            /* Over all below. */
     pthread_cond_t turn;             /* The line moved, or somebody in it was cancelled. */
@@ -65,7 +67,7 @@ void box_end_turn(struct tool_box *b);
 /* ledger.c: counts, and tells the operator. On the call's thread, or with the call refused. */
 void ledger_began(const struct tool_call *c);
 void ledger_ended(struct tool_call *c, const json_t *result, double seconds);
-void ledger_never_began(struct tool_call *c, enum tool_outcome outcome, const char *why);
+void ledger_never_began(struct tool_call *c, const struct err *why);
 
 /* Tells the call's watch, on its loop. Any thread. */
 void call_tell(struct tool_call *c, const struct tool_progress *p);

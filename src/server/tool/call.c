@@ -45,18 +45,37 @@ void call_tell(struct tool_call *c, const struct tool_progress *p) {
     loop_post(c->watch.loop, deliver_note, n);
 }
 
+/* Into a buffer of its own, since a note takes no long text. */
+static const char *discreet(const struct tool_call *c, const char *text, struct buf *out) {
+    return discreet_text(&c->box->places, sv_from(text), out) < 0 ? "" : buf_cstr(out);
+}
+
 static void on_event(void *arg, const struct rollout_event *e) {
     struct tool_call *c = arg;
+    AUTO_BUF struct buf text = {0};
     if (!c->began) {
         c->began = true;
         ledger_began(c);
     }
     call_tell(c, &(struct tool_progress){.phase = rollout_phase_name(e->phase),
-                                         .text = e->text,
+                                         .text = discreet(c, e->text, &text),
                                          .tick = e->tick,
                                          .elapsed_s = e->elapsed_s,
                                          .calls = e->calls,
                                          .completion_tokens = e->completion_tokens});
+}
+
+static void one_line(char *text, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        text[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? ' ' : text[i];
+    }
+}
+
+/* What the call itself named it may be told, where it did something wrong. */
+static int tell_fault(const struct tool_call *c, const struct err *why, bool invalid,
+                      struct buf *out) {
+    AUTO_FREE char *known = invalid && c->arguments ? json_dumps(c->arguments, 0) : NULL;
+    return discreet_fault(&c->box->places, known, sv_from(why->msg), out);
 }
 
 static void fail(struct tool_call *c, struct err *why) {
@@ -66,11 +85,9 @@ static void fail(struct tool_call *c, struct err *why) {
     buf_reset(&c->answer.text);
     buf_reset(&c->answer.quoted);
     /* One line: a name that the call gave may hold anything. */
-    for (char *p = why->msg; *p; p++) {
-        *p = (unsigned char)*p < ' ' || *p == 0x7f ? ' ' : *p;
-    }
-    ledger_never_began(c, c->outcome, why->msg);
-    if (buf_adds(&c->answer.text, why->msg) < 0 ||
+    one_line(why->msg, strlen(why->msg));
+    ledger_never_began(c, why);
+    if (tell_fault(c, why, invalid, &c->answer.text) < 0 ||
         json_quote(buf_sv(&c->answer.text), &c->answer.quoted) < 0) {
         buf_reset(&c->answer.quoted); /* Told as want of memory. */
     }
@@ -81,6 +98,19 @@ static const char *text_in(const json_t *object, const char *field) {
     return text ? text : "";
 }
 
+/* Of a result that says less than is known, the log has all. */
+static int hide_paths(const struct tool_call *c, json_t *result, struct err *err) {
+    AUTO_BUF struct buf whole = {0};
+    if (discreet_result(&c->box->places, result, &whole) < 0) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    if (whole.len > 0) {
+        one_line(whole.data, whole.len);
+        log_warning("%s: %s", c->rollout, buf_cstr(&whole));
+    }
+    return 0;
+}
+
 static int give_result(struct tool_call *c, const struct tool_request *q, json_t *result,
                        const char *dir, struct err *err) {
     int r =
@@ -88,6 +118,7 @@ static int give_result(struct tool_call *c, const struct tool_request *q, json_t
             ? answer_add_finding(result, "template_ignored",
                                  "the backend has no templates; the sandbox is its usual one", err)
             : 0;
+    r = r < 0 ? r : hide_paths(c, result, err);
     r = r < 0 ? r
               : answer_make(result,
                             &(struct answer_options){.dir = dir,
@@ -107,7 +138,13 @@ static json_t *without_result(const struct tool_call *c, const struct tool_reque
                               const struct err *why) {
     const struct rollout_options *o = &q->options;
     const char *mode = o->mode == ROLLOUT_BLACK_BOX ? "black_box" : "transparent_proxy";
+    AUTO_BUF struct buf text = {0};
+    struct err told = {0};
     log_warning("%s: %s", names->rollout, why->msg);
+    if (discreet_fault(&c->box->places, NULL, sv_from(why->msg), &text) < 0) {
+        return NULL;
+    }
+    (void)err_set(&told, why->code, "%s", buf_cstr(&text));
     return answer_without_result(&(struct answer_known){.task_id = q->task.id,
                                                         .mode = mode,
                                                         .run = c->box->records->run,
@@ -120,7 +157,7 @@ static json_t *without_result(const struct tool_call *c, const struct tool_reque
                                                                             : "opencode",
                                                         .model = q->endpoint.model,
                                                         .started = started},
-                                 why);
+                                 &told);
 }
 
 static int roll(struct tool_call *c, struct tool_request *q, struct rollout_factory *f,

@@ -35,14 +35,17 @@ void ledger_ended(struct tool_call *c, const json_t *result, double seconds) {
              (long long)json_integer_value(calls));
 }
 
-void ledger_never_began(struct tool_call *c, enum tool_outcome outcome, const char *why) {
+/* What the machine fails at is told to a quiet server's operator too. */
+void ledger_never_began(struct tool_call *c, const struct err *why) {
     struct tool_stats *s = &c->box->stats;
+    bool is_fault = c->outcome == TOOL_FAILED && why->code != ERR_STATE && why->code != ERR_QUOTA;
     pthread_mutex_lock(&c->box->lock);
-    *(outcome == TOOL_INVALID     ? &s->invalid
-      : outcome == TOOL_CANCELLED ? &s->left
-                                  : &s->refused) += 1;
+    *(c->outcome == TOOL_INVALID     ? &s->invalid
+      : c->outcome == TOOL_CANCELLED ? &s->left
+                                     : &s->refused) += 1;
     pthread_mutex_unlock(&c->box->lock);
-    log_info("call without a rollout: client=%s: %s", c->client, why);
+    log_line(is_fault ? LOG_WARNING : LOG_INFO, "call without a rollout: client=%s: %s", c->client,
+             why->msg);
 }
 
 void tool_box_stats(struct tool_box *b, struct tool_stats *out) {

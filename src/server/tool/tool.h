@@ -46,7 +46,8 @@ struct tool_options {
     const char *const *allow; /* NULL-ended: "upstream=GLOB", "network=full", "backend=NAME",
                                  "image=GLOB", "flavor=GLOB"; NULL: none. */
     bool is_public;           /* Others than this machine's programs may call. */
-    unsigned concurrent_max;  /* Rollouts at once; 0: 4. */
+    bool hides_paths; /* What clients are told names no path of this machine; the log does. */
+    unsigned concurrent_max; /* Rollouts at once; 0: 4. */
 };
 
 /* ERR_INPUT for a rule or an address that is none. The store, the journal and the gateway open with
