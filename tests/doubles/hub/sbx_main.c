@@ -2,7 +2,7 @@
 /*
  * snaffle-sbx-double: what stands for sbx-server inside a job of the fake Hub. It reads SBX_TOKEN,
  * SBX_PORT and SBX_IDLE_TIMEOUT as the real one does, and FAKE_SBX (such as "protocol=1
- * lose-output") for its generation and its faults.
+ * lose-output idle-ms=2000") for its generation, its faults and another limit of idleness.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +22,17 @@ static int protocol_of(const char *words) {
     return at ? at[strlen("protocol=")] - '0' : 3;
 }
 
+static long number_of(const char *name, long otherwise) {
+    const char *text = getenv(name);
+    return text ? strtol(text, NULL, 10) : otherwise;
+}
+
+static int64_t idle_ms_of(const char *words) {
+    const char *at = words ? strstr(words, "idle-ms=") : NULL;
+    return at ? strtol(at + strlen("idle-ms="), NULL, 10)
+              : (int64_t)number_of("SBX_IDLE_TIMEOUT", 0) * 1000;
+}
+
 struct ask {
     struct sbx *sbx;
     bool idle;
@@ -35,11 +46,6 @@ static void look(void *arg) {
     a->idle = s->idle_ms > 0 && !busy && clock_ms() - s->active_ms > s->idle_ms;
 }
 
-static long number_of(const char *name, long otherwise) {
-    const char *text = getenv(name);
-    return text ? strtol(text, NULL, 10) : otherwise;
-}
-
 int main(void) {
     const char *words = getenv("FAKE_SBX");
     const char *token = getenv("SBX_TOKEN");
@@ -47,7 +53,7 @@ int main(void) {
         .protocol = protocol_of(words),
         .loses_output = words && strstr(words, "lose-output"),
         .token = strdup(token ? token : ""),
-        .idle_ms = number_of("SBX_IDLE_TIMEOUT", 0) * 1000,
+        .idle_ms = idle_ms_of(words),
         .started_ms = clock_ms(),
         .active_ms = clock_ms(),
     };
