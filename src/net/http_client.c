@@ -13,6 +13,8 @@
 /* A head over this is no control answer. */
 #define HEAD_MAX (64u * 1024)
 #define KEPT_IDLE_S 5L
+/* What a long body is sent in, a piece a turn of the loop; libcurl's own are 64 KB. */
+#define UPLOAD_PIECE (256L * 1024)
 #define KEPT_MAX 64 /* Handles of a pool: as many calls at once as one server is worth. */
 
 /* What a call goes through; its connections live in the multi handle. */
@@ -98,6 +100,9 @@ static CURLcode set_method(struct transfer *t) {
         r = r ? r : curl_easy_setopt(t->h.easy, CURLOPT_POSTFIELDS, call->body.p);
         r = r ? r
               : curl_easy_setopt(t->h.easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.n);
+        r = r || call->body.n < (size_t)UPLOAD_PIECE
+                ? r
+                : curl_easy_setopt(t->h.easy, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_PIECE);
     }
     if (!r && call->method && strcmp(call->method, "HEAD") == 0) {
         return curl_easy_setopt(t->h.easy, CURLOPT_NOBODY, 1L);

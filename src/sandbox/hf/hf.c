@@ -13,7 +13,8 @@
 #include "sandbox/inside.h"
 #include "sandbox/state.h"
 
-#define HEALTH_PAUSE_MS 150 /* As the official client. */
+#define HEALTH_FIRST_MS 10  /* Between two looks at first; then by half more each time, up to */
+#define HEALTH_PAUSE_MS 150 /* what the official client takes. */
 #define HEALTH_S 5.0        /* Each; the proxy answers errors until the job is up. */
 #define CLEAR_ATTEMPTS 2
 #define EXPLAIN_S 10.0       /* What became of the job is asked for so long when a call failed, */
@@ -92,7 +93,7 @@ int hf_take_job(struct hf *s, const json_t *job, const char *nonce, struct err *
  * ends nothing. */
 static int await_ready(struct hf *s, deadline_ms until, const struct cancel *cancel,
                        struct err *err) {
-    for (;;) {
+    for (int64_t pause_ms = HEALTH_FIRST_MS;; pause_ms += pause_ms / 2) {
         AUTO_BUF struct buf why = {0};
         enum hf_stage stage = HF_WAITING;
         struct err unready = {0};
@@ -113,7 +114,8 @@ static int await_ready(struct hf *s, deadline_ms until, const struct cancel *can
             return err_set(err, ERR_TIMEOUT, "the sandbox did not become ready in time: %s",
                            unready.msg);
         }
-        r = cancel_sleep(cancel, deadline_in_ms(HEALTH_PAUSE_MS), err);
+        pause_ms = pause_ms < HEALTH_PAUSE_MS ? pause_ms : HEALTH_PAUSE_MS;
+        r = cancel_sleep(cancel, deadline_in_ms(pause_ms), err);
         if (r < 0) {
             return r;
         }
@@ -129,24 +131,6 @@ int hf_run_shell(struct hf *s, const char *text, const char *arg, const char *ar
     return r < 0 || code == 0 ? r
                               : err_set(err, ERR_SYS, "a command of ours inside gave %d: %s", code,
                                         buf_cstr(&said));
-}
-
-/* The home, and for a user that is not root a name, which programs ask for. $1 is the uid. */
-static const char make_home[] =
-    "set -e; mkdir -p \"$0\"; [ \"$1\" != 0 ] || exit 0\n"
-    "chown -R -h \"$1:$1\" \"$0\"\n"
-    "grep -q \"^[^:]*:[^:]*:$1:\" /etc/passwd || "
-    "echo \"agent:x:$1:$1::$0:/bin/bash\" >>/etc/passwd\n"
-    "grep -q \"^[^:]*:[^:]*:$1:\" /etc/group || echo \"agent:x:$1:\" >>/etc/group\n";
-
-/* The home only once: later it may hold links of the agent's to what is not its own. */
-static int furnish(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
-                   const struct cancel *cancel, struct err *err) {
-    char user[16];
-    (void)snprintf(user, sizeof user, "%u", s->user);
-    int r = hf_run_shell(s, make_home, s->home, user, until, cancel, err);
-    r = r < 0 ? r : hf_place_guest(s, until, cancel, err);
-    return r < 0 ? r : hf_mounts_place(s, spec, until, cancel, err);
 }
 
 static int create_job(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
@@ -225,7 +209,7 @@ static int create(const struct sandbox_spec *spec, deadline_ms until, const stru
     r = hf_hub_of(NULL, m->namespace, until, cancel, &s->hub, err);
     r = r < 0 ? r : create_job(s, spec, until, cancel, err);
     r = r < 0 ? r : await_ready(s, deadline_min(until, deadline_in_s(start_s)), cancel, err);
-    r = r < 0 ? r : furnish(s, spec, until, cancel, err);
+    r = r < 0 ? r : hf_furnish(s, spec, until, cancel, err);
     if (r < 0) {
         sandbox_free(&s->base); /* Its job is cancelled; the first error stands. */
         return r;

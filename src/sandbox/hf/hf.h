@@ -85,9 +85,10 @@ int hf_explain(struct hf *s, int code, struct err *err);
 
 char *hf_path(const struct hf *s, const char *path); /* Absolute inside; the caller frees. */
 
-/* Finds the guest's program in the image, or sends it. */
-int hf_place_guest(struct hf *s, deadline_ms until, const struct cancel *cancel,
-                   struct err *err) CHECK_RESULT;
+/* Makes the home, finds the guest's program in the image or sends it, and places the mounts. */
+int hf_furnish(struct hf *s, const struct sandbox_spec *spec, deadline_ms until,
+               const struct cancel *cancel, struct err *err) CHECK_RESULT;
+int hf_load_guest(struct buf *out, struct err *err) CHECK_RESULT; /* This machine's copy. */
 /* After an agent: where that was root, the program is sent anew. */
 int hf_replace_guest(struct hf *s, deadline_ms until, const struct cancel *cancel,
                      struct err *err) CHECK_RESULT;

@@ -8,7 +8,8 @@
 #include "sandbox/hf/answer.h"
 #include "sandbox/hf/server_call.h"
 
-#define RANGES_AT_ONCE 16 /* As many as the official client sends. */
+#define RANGES_AT_ONCE 16       /* As many as the official client sends. */
+#define FIRST_RANGE (64u << 10) /* Of several: the others wait for it. */
 
 int hf_server_read(struct hf_server *s, const struct hf_server_part *part, deadline_ms until,
                    const struct cancel *cancel, struct buf *out, struct err *err) {
@@ -110,9 +111,9 @@ int hf_server_write_range(struct hf_server *s, const struct hf_server_range *ran
     return r;
 }
 
-static int write_range(struct upload *u, size_t at, struct err *err) {
+static int write_range(struct upload *u, size_t at, size_t max, struct err *err) {
     size_t left = u->content.n - at;
-    size_t n = left < HF_SERVER_RANGE ? left : HF_SERVER_RANGE;
+    size_t n = left < max ? left : max;
     struct hf_server_range range = {
         .path = u->path, .at = at, .bytes = {u->content.p + at, n}, .mode = u->mode};
     return hf_server_write_range(u->server, &range, u->until, u->cancel, err);
@@ -126,7 +127,7 @@ static void *write_ranges(void *arg) {
         if (at >= u->content.n) {
             return NULL;
         }
-        if (write_range(u, at, &err) < 0) {
+        if (write_range(u, at, HF_SERVER_RANGE, &err) < 0) {
             pthread_mutex_lock(&u->lock);
             u->err = u->err.code ? u->err : err;
             pthread_mutex_unlock(&u->lock);
@@ -140,7 +141,7 @@ static void *write_ranges(void *arg) {
 static void write_rest(struct upload *u) {
     pthread_t threads[RANGES_AT_ONCE];
     size_t n = 0;
-    size_t ranges = (u->content.n - 1) / HF_SERVER_RANGE;
+    size_t ranges = (u->content.n - FIRST_RANGE) / HF_SERVER_RANGE;
     while (n < ranges && n < RANGES_AT_ONCE &&
            pthread_create(&threads[n], NULL, write_ranges, u) == 0) {
         n++;
@@ -162,11 +163,12 @@ int hf_server_write(struct hf_server *s, const char *path, struct sv content, un
         .cancel = cancel,
         .lock = PTHREAD_MUTEX_INITIALIZER,
     };
-    int r = write_range(&u, 0, err);
-    if (r < 0 || content.n <= HF_SERVER_RANGE) {
+    bool one = content.n <= HF_SERVER_RANGE;
+    int r = write_range(&u, 0, one ? HF_SERVER_RANGE : FIRST_RANGE, err);
+    if (r < 0 || one) {
         return r;
     }
-    atomic_store(&u.next, HF_SERVER_RANGE);
+    atomic_store(&u.next, FIRST_RANGE);
     write_rest(&u);
     pthread_mutex_destroy(&u.lock);
     if (u.err.code < 0 && err) {

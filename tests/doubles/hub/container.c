@@ -10,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -111,6 +112,13 @@ int container_ground(const char **out, struct err *err) {
     return 0;
 }
 
+/* The machine's own /root is nothing that an image has. */
+static int hide_root(const char *upper) {
+    AUTO_FREE char *root = file_join(upper, "root");
+    return root && mkdir(root, 0700) == 0 ? setxattr(root, "trusted.overlay.opaque", "y", 1, 0)
+                                          : -1;
+}
+
 static int overlay(struct container *c, struct err *err) {
     const struct hub *h = c->job->hub;
     AUTO_FREE char *dir = mem_printf("%s/%s", h->state, c->job->id);
@@ -124,7 +132,8 @@ static int overlay(struct container *c, struct err *err) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     if (mkdir(dir, 0700) < 0 || mkdir(upper, 0755) < 0 || mkdir(work, 0755) < 0 ||
-        mkdir(root, 0755) < 0 || mount("overlay", root, "overlay", 0, options) < 0) {
+        mkdir(root, 0755) < 0 || hide_root(upper) < 0 ||
+        mount("overlay", root, "overlay", 0, options) < 0) {
         return err_sys(err, ERR_ENVIRONMENT, errno, "cannot lay an overlay over /");
     }
     c->upper = TAKE(dir);
@@ -220,19 +229,12 @@ static void become(const struct container *c, int info_fd, int gate_fd) {
     }
     (void)snprintf(info, sizeof info, "%d", info_fd);
     (void)snprintf(gate, sizeof gate, "%d", gate_fd);
-    const char *const rest[] = {"--info-fd",  info,
-                                "--block-fd", gate,
-                                "--bind",     c->root,
-                                "/",          "--proc",
-                                "/proc",      "--dev",
-                                "/dev",       "--tmpfs",
-                                "/root",      "--tmpfs",
-                                "/home",      "--tmpfs",
-                                "/tmp",       "--tmpfs",
-                                "/run",       "--ro-bind",
-                                j->hub->sbx,  "/.hf-sbx-server/sbx-server",
-                                "--chdir",    "/",
-                                "--"};
+    const char *const rest[] = {
+        "--info-fd", info,      "--block-fd", gate,        "--bind",
+        c->root,     "/",       "--proc",     "/proc",     "--dev",
+        "/dev",      "--tmpfs", "/home",      "--tmpfs",   "/tmp",
+        "--tmpfs",   "/run",    "--ro-bind",  j->hub->sbx, "/.hf-sbx-server/sbx-server",
+        "--chdir",   "/",       "--"};
     for (size_t i = 0; i < ARRAY_LEN(rest); i++) {
         argv[n++] = rest[i];
     }
