@@ -61,15 +61,6 @@ static int add_extra(struct agent_plan *p, const json_t *extra, struct err *err)
     return 0;
 }
 
-static int set_deadline(struct agent_plan *p, double unix_s, struct err *err) {
-    if (unix_s <= 0) {
-        return 0;
-    }
-    AUTO_FREE char *text = mem_printf("%.0f", unix_s);
-    return text ? plan_set_env(p, "SNAFFLE_DEADLINE", text, err)
-                : err_set(err, ERR_NOMEM, "out of memory");
-}
-
 /* The user's variables weigh more than defaults, but can't lead the agent past the gateway. */
 static int set_env(const struct agent_config *config, const struct agent_job *job,
                    struct agent_plan *p, struct err *err) {
@@ -86,7 +77,7 @@ static int set_env(const struct agent_config *config, const struct agent_job *jo
     TRY(plan_set_env(p, "OPENAI_BASE_URL", job->base_url, err));
     TRY(plan_set_env(p, "OPENAI_API_KEY", job->api_key, err));
     TRY(set_under_home(p, "SNAFFLE_INSTRUCTION_FILE", "~" INSTRUCTION_FILE, home, err));
-    return set_deadline(p, job->deadline_unix, err);
+    return plan_set_deadline(p, job->deadline_unix, err);
 }
 
 static int build(const struct agent_config *config, const struct agent_job *job,

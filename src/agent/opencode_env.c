@@ -86,15 +86,6 @@ static int set_search_path(struct agent_plan *p, const char *home, struct err *e
     return path ? plan_set_env(p, "PATH", path, err) : err_set(err, ERR_NOMEM, "out of memory");
 }
 
-static int set_deadline(struct agent_plan *p, double unix_s, struct err *err) {
-    if (unix_s <= 0) {
-        return 0;
-    }
-    AUTO_FREE char *text = mem_printf("%.0f", unix_s);
-    return text ? plan_set_env(p, "SNAFFLE_DEADLINE", text, err)
-                : err_set(err, ERR_NOMEM, "out of memory");
-}
-
 int opencode_env_build(const struct agent_config *config, const struct agent_job *job, bool plugins,
                        struct agent_plan *p, struct err *err) {
     const char *home = config->sandbox_home;
@@ -112,5 +103,5 @@ int opencode_env_build(const struct agent_config *config, const struct agent_job
     if (!plugins) {
         TRY(plan_set_env(p, "OPENCODE_PURE", "1", err));
     }
-    return set_deadline(p, job->deadline_unix, err);
+    return plan_set_deadline(p, job->deadline_unix, err);
 }

@@ -97,6 +97,14 @@ int plan_set_env(struct agent_plan *p, const char *name, const char *value, stru
     return append(&p->env, line, err);
 }
 
+int plan_set_deadline(struct agent_plan *p, double unix_s, struct err *err) {
+    if (unix_s <= 0) {
+        return 0;
+    }
+    AUTO_FREE char *text = mem_printf("%.0f", unix_s);
+    return text ? plan_set_env(p, "SNAFFLE_DEADLINE", text, err) : no_memory(err);
+}
+
 static const char *env_of(const struct agent_plan *p, const char *name) {
     size_t n = strlen(name);
     for (size_t i = 0; i < count(p->env); i++) {

@@ -26,6 +26,8 @@ int plan_add_arg(struct agent_plan *p, const char *arg, struct err *err) CHECK_R
 /* NAME=value; an earlier line of that name goes. */
 int plan_set_env(struct agent_plan *p, const char *name, const char *value,
                  struct err *err) CHECK_RESULT;
+/* SNAFFLE_DEADLINE, by which the agent must have ended: seconds since 1970; 0: none. */
+int plan_set_deadline(struct agent_plan *p, double unix_s, struct err *err) CHECK_RESULT;
 /* What an image's configuration asks for (["NAME=value"]; NULL: nothing), where the plan says
  * nothing: but PATH's folders, which come before the plan's unless the user set one. The way to the
  * model stays ours: no proxy, no OPENAI_*. */

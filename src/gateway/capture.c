@@ -13,7 +13,7 @@
  */
 #define CAPTURE_KEEP_MAX (512u * 1024)
 
-static int add(struct capture *k, struct buf *b, struct sv bytes) {
+int capture_add_bytes(struct capture *k, struct buf *b, struct sv bytes) {
     if (k->bytes + bytes.n > CAPTURE_BYTES_MAX) {
         k->over_limit = true;
         return 0;
@@ -185,15 +185,17 @@ static int add_content(struct capture *k, struct capture_choice *choice, struct 
         return put(&choice->content_parts, content);
     }
     choice->has_content = true;
-    return add(k, &choice->content, text_inner(content));
+    return capture_add_bytes(k, &choice->content, text_inner(content));
 }
 
 static int add_message(struct capture *k, struct capture_choice *choice,
                        const struct chunk_choice *from) {
     int rc = add_content(k, choice, from->content);
-    rc = rc < 0 ? rc : add(k, &choice->reasoning, text_inner(from->reasoning));
-    rc = rc < 0 ? rc : add(k, &choice->reasoning_content, text_inner(from->reasoning_content));
-    rc = rc < 0 ? rc : add(k, &choice->refusal, text_inner(from->refusal));
+    rc = rc < 0 ? rc : capture_add_bytes(k, &choice->reasoning, text_inner(from->reasoning));
+    rc = rc < 0 ? rc
+                : capture_add_bytes(k, &choice->reasoning_content,
+                                    text_inner(from->reasoning_content));
+    rc = rc < 0 ? rc : capture_add_bytes(k, &choice->refusal, text_inner(from->refusal));
     if (rc == 0 && from->function_call.n > 0) {
         rc = capture_add_function(k, choice, from->function_call);
     }
@@ -216,7 +218,7 @@ static int add_choice(struct capture *k, const struct chunk *c, const struct chu
     rc = rc < 0 ? rc : add_ids(k, choice, from->token_ids.value);
     rc = rc < 0 ? rc : add_ids(k, choice, from->response_token_ids.value);
     if (rc == 0 && from->prompt_token_ids.has_value && k->prompt_ids.len == 0) {
-        rc = add(k, &k->prompt_ids, from->prompt_token_ids.value);
+        rc = capture_add_bytes(k, &k->prompt_ids, from->prompt_token_ids.value);
     }
     if (rc == 0 && from->finish_reason.n > 0) {
         k->n_finished += choice->finish_reason.len == 0;
@@ -268,7 +270,7 @@ static int add_output_ids(struct capture *k, struct sv lists) {
 static int add_sglext(struct capture *k, const struct chunk *c) {
     int rc = 0;
     if (c->input_ids.has_value && k->prompt_ids.len == 0) {
-        rc = add(k, &k->prompt_ids, c->input_ids.value);
+        rc = capture_add_bytes(k, &k->prompt_ids, c->input_ids.value);
     }
     return rc == 0 && c->output_ids.has_value ? add_output_ids(k, c->output_ids.value) : rc;
 }
@@ -290,7 +292,7 @@ int capture_add(struct capture *k, const struct chunk *c) {
     }
     if (rc == 0 && c->prompt_token_ids.has_value && k->prompt_ids.len == 0) {
         k->engine = ENGINE_VLLM;
-        rc = add(k, &k->prompt_ids, c->prompt_token_ids.value);
+        rc = capture_add_bytes(k, &k->prompt_ids, c->prompt_token_ids.value);
     }
     for (size_t i = 0; rc == 0 && i < c->n_choices; i++) {
         rc = add_choice(k, c, &c->choices[i]);

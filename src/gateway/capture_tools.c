@@ -14,15 +14,6 @@ struct fragment {
     struct sv arguments;
 };
 
-static int add(struct capture *k, struct buf *b, struct sv bytes) {
-    if (k->bytes + bytes.n > CAPTURE_BYTES_MAX) {
-        k->over_limit = true;
-        return 0;
-    }
-    k->bytes += bytes.n;
-    return buf_add_sv(b, bytes);
-}
-
 static int read_function(struct scan *s, struct fragment *f) {
     struct sv key;
     struct sv value;
@@ -110,17 +101,17 @@ static int add_fragment(struct capture *k, struct capture_choice *choice,
         return rc;
     }
     if (tool->id.len == 0) {
-        rc = add(k, &tool->id, f->id);
+        rc = capture_add_bytes(k, &tool->id, f->id);
     } else if (f->id.n > 0 && !sv_eq(buf_sv(&tool->id), f->id)) {
         tool->joins_two = true;
     }
     if (rc == 0 && tool->type.len == 0) {
-        rc = add(k, &tool->type, f->type);
+        rc = capture_add_bytes(k, &tool->type, f->type);
     }
     if (rc == 0 && !sv_eq(buf_sv(&tool->name), f->name)) {
-        rc = add(k, &tool->name, f->name);
+        rc = capture_add_bytes(k, &tool->name, f->name);
     }
-    return rc < 0 ? rc : add(k, &tool->arguments, f->arguments);
+    return rc < 0 ? rc : capture_add_bytes(k, &tool->arguments, f->arguments);
 }
 
 int capture_add_tools(struct capture *k, struct capture_choice *choice, struct sv list) {
@@ -155,9 +146,9 @@ int capture_add_function(struct capture *k, struct capture_choice *choice, struc
     choice->has_function_call = true;
     int rc = 0;
     if (!sv_eq(buf_sv(&choice->function_name), f.name)) {
-        rc = add(k, &choice->function_name, f.name);
+        rc = capture_add_bytes(k, &choice->function_name, f.name);
     }
-    return rc < 0 ? rc : add(k, &choice->function_arguments, f.arguments);
+    return rc < 0 ? rc : capture_add_bytes(k, &choice->function_arguments, f.arguments);
 }
 
 void capture_tool_deinit(struct capture_tool *t) {

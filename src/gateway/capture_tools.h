@@ -18,6 +18,8 @@ int capture_add_tools(struct capture *k, struct capture_choice *choice,
 /* Adds the older `function_call`. */
 int capture_add_function(struct capture *k, struct capture_choice *choice,
                          struct sv object) CHECK_RESULT;
+/* Of capture.c: adds what the capture's limit leaves room for. */
+int capture_add_bytes(struct capture *k, struct buf *b, struct sv bytes) CHECK_RESULT;
 void capture_tool_deinit(struct capture_tool *t);
 
 #endif
