@@ -33,6 +33,9 @@ int fd_listen_unix(const char *path, int backlog, unsigned mode, int *out_fd,
                    struct err *err) CHECK_RESULT;
 int fd_connect_unix(const char *path, int *out_fd, struct err *err) CHECK_RESULT;
 
+/* Lets this process open as many as it may be let (its hard limit); gives how many that is. */
+unsigned long fd_raise_limit(void);
+
 /* Closes every descriptor from `first` up. For a new process that is to hold nothing else. */
 void fd_close_from(int first);
 

@@ -37,6 +37,7 @@ struct gateway_options {
     const char *engine;       /* What its engines are (profile.h); NULL: their answers tell. */
     bool keep_raw;            /* Write the engine's raw answers into the journal too. */
     uint64_t connections_max; /* Calls at once; 0: 4,096. */
+    unsigned clients_max;     /* Connections on TCP, of each worker; 0: SERVER_CLIENTS_MAX. */
     unsigned workers;         /* Threads, each with a loop and a listener; 0: 1. */
     /* Sees each request on TCP first, on a loop's thread, and must not block. True: it is its to
      * answer. NULL: none. */

@@ -39,6 +39,7 @@ int worker_start(struct worker *w, struct gateway *g, const struct gateway_optio
         .host = o->host,
         .port = port,
         .shares_port = o->workers > 1,
+        .clients_max = o->clients_max,
         .body_max_of = route_body_max,
         .on_request = route_tcp,
         .arg = w,

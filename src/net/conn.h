@@ -12,7 +12,7 @@
 /*
  * A non-blocking stream: TCP or unix, plain or TLS. Loop thread only. Reading is paused until
  * conn_read_resume. Listeners and dials give connections; their owner sets the events, and ends
- * each with exactly one of conn_finish, conn_finish_reset and conn_abort, after which no callback
+ * each with exactly one of conn_finish and those below it, after which no callback
  * comes and the pointer must be forgotten. on_gone does not end it: the owner still calls
  * conn_abort.
  *
@@ -74,7 +74,9 @@ bool conn_is_full(const struct conn *c); /* Above the high mark since; false aga
 
 void conn_finish(struct conn *c); /* Flush, then an orderly end. */
 void conn_finish_reset(
-    struct conn *c);             /* Flush until the peer has it, then reset: an honest abort. */
+    struct conn *c); /* Flush until the peer has it, then reset: an honest abort. */
+/* Now: what the peer's buffer does not take is lost, and it is not waited for. */
+void conn_drop(struct conn *c);
 void conn_abort(struct conn *c); /* Reset now; what is queued is dropped. Accepts NULL. */
 
 struct loop *conn_loop(const struct conn *c);

@@ -63,6 +63,10 @@ static void reset_socket(const struct conn *c) {
     }
 }
 
+void conn_drop(struct conn *c) {
+    conn_destroy(c);
+}
+
 void conn_abort(struct conn *c) {
     if (c && c->phase != CONN_CLOSED) {
         reset_socket(c);

@@ -45,8 +45,7 @@ static void cut(struct client *c) {
     }
 }
 
-/* Answers a request that can't be read further, and ends the connection. */
-static void refuse(struct client *c, int status, const char *why) {
+static int write_refusal(struct client *c, int status, const char *why) {
     AUTO_BUF struct buf body = {0};
     AUTO_BUF struct buf out = {0};
     int r = buf_adds(&body, "{\"error\":{\"message\":");
@@ -57,8 +56,12 @@ static void refuse(struct client *c, int status, const char *why) {
     r = r < 0 ? r : http1_put_framing(&out, HTTP1_LENGTH, body.len, NULL);
     r = r < 0 ? r : http1_put_end(&out, NULL);
     r = r < 0 ? r : buf_add_sv(&out, buf_sv(&body));
-    r = r < 0 ? r : conn_write(c->conn, buf_sv(&out));
-    if (r < 0) {
+    return r < 0 ? r : conn_write(c->conn, buf_sv(&out));
+}
+
+/* Answers a request that can't be read further, and ends the connection. */
+static void refuse(struct client *c, int status, const char *why) {
+    if (write_refusal(c, status, why) < 0) {
         cut(c);
         return;
     }
@@ -94,13 +97,19 @@ static void set_state(struct client *c, enum client_state state) {
     }
 }
 
+#define TOO_LATE "the request did not come in time"
+
+static bool goes_silently(const struct client *c) {
+    return c->state == CLIENT_IDLE && !c->server->options.tells_idle;
+}
+
 static void on_time(void *arg) {
     struct client *c = arg;
-    if (c->state == CLIENT_IDLE && !c->server->options.tells_idle) {
+    if (goes_silently(c)) {
         conn_finish(c->conn);
         client_release(c);
     } else {
-        refuse(c, 408, "the request did not come in time");
+        refuse(c, 408, TOO_LATE);
     }
 }
 
@@ -309,7 +318,8 @@ static const struct conn_events events = {
     .on_drain = on_drain,
 };
 
-/* Whoever holds connections open without asking anything must not keep others out. */
+/* Whoever holds connections open without asking anything must not keep others out. Who is
+ * waited for at his end would keep his descriptor, and so make no room. */
 static bool make_room(struct server *s) {
     struct client *c = s->oldest;
     if (s->n_clients < s->options.clients_max) {
@@ -318,10 +328,15 @@ static bool make_room(struct server *s) {
     while (c && c->state != CLIENT_IDLE && c->state != CLIENT_HEAD) {
         c = c->prev;
     }
-    if (c) {
-        on_time(c);
+    if (!c) {
+        return false;
     }
-    return c;
+    if (!goes_silently(c)) {
+        (void)write_refusal(c, 408, TOO_LATE); /* As good as it goes. */
+    }
+    conn_drop(c->conn);
+    client_release(c);
+    return true;
 }
 
 static void link_client(struct server *s, struct client *c) {

@@ -125,6 +125,7 @@ static int open_locked(struct rollout_records *r, struct err *err) {
                     : gateway_start(&(struct gateway_options){.journal = r->journal,
                                                               .host = r->impl->host,
                                                               .port = r->impl->port,
+                                                              .clients_max = o->clients_max,
                                                               .keep_raw = o->keep_raw},
                                     &r->gateway, err);
     if (code == 0 && r->impl->host) {

@@ -31,7 +31,8 @@ struct rollout_records_options {
     bool durable;
     /* Kept. What leads from elsewhere to the gateway's listener; NULL: it has none, but sockets. */
     const char *public_url;
-    const char *listen; /* Where it listens then: ADDRESS:PORT; NULL: 127.0.0.1:7000. */
+    const char *listen;   /* Where it listens then: ADDRESS:PORT; NULL: 127.0.0.1:7000. */
+    unsigned clients_max; /* Connections there; 0: as gateway.h has it. */
 };
 
 /* Checks name and addresses, and opens nothing. */

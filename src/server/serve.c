@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/fd.h"
 #include "base/sv.h"
 #include "net/server.h"
 #include "server/access.h"
@@ -14,11 +15,13 @@
 #include "server/openenv/openenv.h"
 
 #define LOOK_MS 20        /* How often it is looked whether the last rollout has ended. */
+#define CLIENTS_SHARE 4   /* One in so many descriptors, for each of two listeners at most. */
 #define LAST_WORDS_MS 250 /* For answers that are on their way when all has ended. */
 
 struct serve {
     const struct serve_options *o;
     struct access access;
+    unsigned clients_max; /* Of each listener. */
     struct loop *loop;
     struct tool_box *tools;
     struct mcp_http *mcp;
@@ -81,7 +84,7 @@ static int listen_on(struct serve *s, struct err *err) {
         .port = o->port,
         .body_max = SERVE_BODY_MAX,
         .held_max = SERVE_HELD_MAX,
-        .clients_max = SERVE_CLIENTS_MAX,
+        .clients_max = s->clients_max,
         .body_max_of = body_max_of,
         .on_request = on_request,
         .arg = s,
@@ -91,7 +94,9 @@ static int listen_on(struct serve *s, struct err *err) {
 
 static int start(struct serve *s, struct err *err) {
     const struct serve_options *o = s->o;
-    int r = tool_box_new(o->tools, &s->tools, err);
+    struct tool_options tools = *o->tools;
+    tools.clients_max = s->clients_max;
+    int r = tool_box_new(&tools, &s->tools, err);
     r = r < 0 ? r : tool_box_check(s->tools, err);
     r = r < 0 ? r : loop_new(&s->loop, err);
     if (r < 0) {
@@ -181,6 +186,12 @@ static void stop(struct serve *s) {
     tool_box_free(s->tools);
 }
 
+/* What strangers hold open must leave descriptors for sessions and rollouts. */
+static unsigned clients_max(void) {
+    unsigned long share = fd_raise_limit() / CLIENTS_SHARE;
+    return share < SERVE_CLIENTS_MAX ? (unsigned)share + 1 : SERVE_CLIENTS_MAX;
+}
+
 static void block_signals(sigset_t *set) {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigemptyset(set);
@@ -194,6 +205,7 @@ int serve_run(const struct serve_options *o, struct err *err) {
     struct serve s = {
         .o = o,
         .started = clock_unix(),
+        .clients_max = clients_max(),
         .access = {.key = o->key, .is_public = o->tools->is_public},
     };
     sigset_t signals;

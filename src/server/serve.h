@@ -27,7 +27,7 @@ struct serve_options {
 #define SERVE_BODY_MAX (32u << 20)
 #define SERVE_HELD_MAX (256u << 20) /* Of all bodies in memory: eight of the greatest. */
 /* Besides WebSockets, whose number the sessions bound. A trainer has one for each environment. */
-#define SERVE_CLIENTS_MAX 2048u
+#define SERVE_CLIENTS_MAX 2048u /* Or a quarter of the descriptors, if that is less. */
 /* Between a cancelled rollout's collecting and its mere teardown. */
 #define SERVE_COLLECT_S 10.0
 

@@ -19,9 +19,10 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap  # noqa: E402
 from programs import environment  # noqa: E402
-from served import Place, until  # noqa: E402
+from served import Place, lacks_sandbox, until  # noqa: E402
 
 SNAFFLE, MODEL, HUB, SBX = (os.path.abspath(a) for a in sys.argv[1:5])
+LACKS = lacks_sandbox(SNAFFLE)
 TOKEN = "hf_testtoken"
 # Tells where it was sent, asks its model, and asks again with what is not its token.
 TRIES = "python3 -c " + shlex.quote("""
@@ -169,6 +170,33 @@ class Listening(unittest.TestCase):
         with socket.create_connection(("127.0.0.1", int(found[1])), timeout=30) as c:
             c.sendall(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
             self.assertIn(b" 401 ", c.recv(65536))
+
+    @unittest.skipIf(LACKS, LACKS)
+    def test_strangers_who_hold_connections_leave_descriptors_for_rollouts(self):
+        few = self.place.folder / "few"  # As few as an old machine's process may have.
+        few.write_text(f'#!/bin/sh\nulimit -n 400\nexec {shlex.quote(SNAFFLE)} "$@"\n')
+        few.chmod(0o755)
+        self.place.program = str(few)
+        s = self.place.serve("--public-url", "https://gateway.example", "--listen", "127.0.0.1:0")
+        gateway = int(re.search(r"port (\d+)\n", s.errors())[1])
+        idle = [socket.create_connection(("127.0.0.1", port)) for port in (gateway, s.port)
+                for _ in range(300)]
+        self.assertEqual(s.get("/health")[0], 200)
+        got = s.rpc("tools/call", {"name": "run_rollout", "arguments": self.place.call()})
+        self.assertEqual(json.loads(got["result"]["data"])["status"], "ok")
+        for c in idle:
+            c.close()
+
+    def test_a_soft_limit_on_descriptors_is_raised(self):
+        soft = self.place.folder / "soft"
+        soft.write_text(f'#!/bin/sh\nulimit -Sn 200\nexec {shlex.quote(SNAFFLE)} "$@"\n')
+        soft.chmod(0o755)
+        self.place.program = str(soft)
+        s = self.place.serve()
+        limits = pathlib.Path(f"/proc/{s.process.pid}/limits").read_text()
+        found = re.search(r"Max open files +(\d+) +(\d+)", limits)
+        self.assertEqual(found[1], found[2])
+        self.assertNotEqual(found[1], "200")
 
     def test_a_place_that_is_taken_ends_the_server(self):
         with free_port() as taken:

@@ -22,6 +22,7 @@ static int box_begin(struct tool_box *b, struct err *err) {
         .durable = b->rollout.durable,
         .public_url = json_string_value(json_object_get(b->o.config, "public_url")),
         .listen = json_string_value(json_object_get(b->o.config, "listen")),
+        .clients_max = b->o.clients_max,
     };
     int r = rules_check(b->o.allow, err);
     r = r < 0 || !b->o.hides_paths ? r : host_places_find(&b->o, &b->places, err);

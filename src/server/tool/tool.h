@@ -48,6 +48,7 @@ struct tool_options {
     bool is_public;           /* Others than this machine's programs may call. */
     bool hides_paths; /* What clients are told names no path of this machine; the log does. */
     unsigned concurrent_max; /* Rollouts at once; 0: 4. */
+    unsigned clients_max;    /* Connections of agents elsewhere; 0: as gateway.h has it. */
 };
 
 /* ERR_INPUT for a rule or an address that is none. The store, the journal and the gateway open with
