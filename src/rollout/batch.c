@@ -20,7 +20,7 @@
 #include "sandbox/state.h"
 
 #define TICK_MS 500
-#define LOCK_GRACE_MS 2000 /* See try_lock: a busy machine takes some milliseconds. */
+#define LOCK_GRACE_MS 10000 /* See try_lock: milliseconds, and seconds while the disk is busy. */
 #define LOCK_LOOK_MS 20
 #define RATE_TICKS 20 /* Ten seconds: steady enough to be read, and soon right. */
 /* Reserved, not used: a rollout's thread touches some 40 KB. An engine's deepest JSON (2,048

@@ -16,7 +16,7 @@
 #include "sandbox/box.h"
 #include "sandbox/box_scan.h"
 
-#define DEATH_MS 5000 /* A killed process ends in milliseconds; a swapped-out one in seconds. */
+#define DEATH_MS 30000 /* A killed process ends in milliseconds; a swapped-out one in seconds. */
 #define RESCAN_MS 10
 #define STAT_BYTES 1024   /* /proc/<pid>/stat: 52 numbers and a name of 16 bytes. */
 #define STATUS_BYTES 4096 /* /proc/<pid>/status up to its Uid line, and then some. */

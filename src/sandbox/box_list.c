@@ -17,7 +17,7 @@
 #include "sandbox/box_scan.h"
 
 #define RECORD_BYTES_MAX 65536 /* Three labels and a few numbers. */
-#define BETWEEN_MS 3000        /* A sandbox begins anew, or goes, in milliseconds. */
+#define BETWEEN_MS 10000       /* A sandbox begins anew, or goes, in that time. */
 #define LOOK_MS 20
 
 int box_gate(const char *state, int how, int *out_fd, struct err *err) {

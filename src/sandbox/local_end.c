@@ -11,7 +11,8 @@
 
 /* Waiting for what happens to a life, and ending it. */
 
-#define DEATH_MS 10000 /* The kernel ends a pid namespace in milliseconds, unless it swaps. */
+/* The kernel ends a pid namespace in milliseconds, unless it swaps or the machine stands still. */
+#define DEATH_MS 30000
 
 int local_poll(const struct local *l, struct pollfd *fds, nfds_t n, deadline_ms until,
                const struct cancel *cancel, struct err *err) {

@@ -6,7 +6,7 @@
 
 /* The limits of a life: which mechanism holds each, and which were hit. */
 
-#define ASK_S 2.0 /* A guest that is busy dying is not waited for. */
+#define ASK_S 10.0 /* A guest that is stuck is not waited for longer. */
 
 /* Bits of l->hits above the guest's own. */
 #define HIT_KERNEL_MEMORY (1u << 16)

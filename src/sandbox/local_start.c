@@ -15,10 +15,10 @@
 #include "sandbox/local.h"
 #include "sandbox/spawner.h"
 
-#define BACKLOG 128        /* Calls that may knock at the guest at one moment. */
-#define INFO_MAX 4096      /* bwrap tells a pid and six namespaces. */
-#define INFO_GRACE_MS 5000 /* An abort waits so long to learn whom it must kill. */
-#define WORDS_MAX 2048     /* Of bwrap's complaint; it is one line. */
+#define BACKLOG 128         /* Calls that may knock at the guest at one moment. */
+#define INFO_MAX 4096       /* bwrap tells a pid and six namespaces. */
+#define INFO_GRACE_MS 30000 /* An abort waits so long to learn whom it must kill. */
+#define WORDS_MAX 2048      /* Of bwrap's complaint; it is one line. */
 
 /* Our ends of the pipes to a sandbox that starts. */
 struct start {
