@@ -234,7 +234,7 @@ static void one_that_waits_for_its_next_attempt_leaves_its_place_to_others(void 
     g->options.retry_backoff_s = 3;
     g->options.run = "resting";
     list_calls(&l, "calls", CALL);
-    list_calls(&l, "other", "sleep 1.5");
+    list_calls(&l, "other", "sleep 4"); /* Eight ticks. */
     plan_of(&l, 1, &p);
     struct batch_options o = {.concurrency = 1, .tick = see_resting, .ended = see_order, .arg = &s};
     assert_ok(batch_run(ground_factory(g), &p, &o, &err), &err);
@@ -300,48 +300,69 @@ static void nothing_begins_without_room_or_on_a_run_that_another_has(void **stat
 
 #define KILL_TASKS 6
 #define KILL_EACH 2
-#define KILLS_EARLY 3     /* So many come surely before the end: */
-#define KILL_EARLY_MS 350 /* the sleeps alone take 400. */
-#define KILL_LATE_MS 1250
-#define KILL_ROUNDS_MAX 60 /* Each round comes further or is killed before it began. */
+#define KILLS_SURE 3 /* Rounds that do not end by themselves. */
+#define KILLS_MAX 20 /* Some may fall before anything began; the round after them is let be. */
+#define KILL_WITHIN_MS 1250
 
-/* What the process does that gets killed: a batch in the folder. */
-static int victim(const char *dir) {
+/* What the process does that gets killed: a batch in the folder. Its word on stdout comes when the
+ * batch begins. */
+static int victim(const char *dir, bool is_held) {
     void *state = NULL;
     struct err err = {0};
     struct task_list l = {0};
     struct batch_plan p = {0};
     ground_set_up(&state);
     struct ground *g = state;
+    rmdir(g->dir); /* No use for it, and a killed process leaves it behind. */
     g->options.runs_dir = dir;
     g->options.run = "killed";
     list_of(&l, KILL_TASKS, "touch done; sleep 0.1");
     plan_of(&l, KILL_EACH, &p);
     struct batch_options o = {.concurrency = 3, .resume = true};
+    ssize_t n = write(STDOUT_FILENO, "b", 1);
     int r = batch_run(ground_factory(g), &p, &o, &err);
-    if (r < 0) {
-        printf("# %s\n", err.msg);
+    if (r < 0 || n != 1) {
+        fprintf(stderr, "# %s\n", err.msg);
     }
     int status = r < 0 ? 2 : exit_status(&p);
+    while (is_held && status == 0) {
+        pause();
+    }
     batch_plan_deinit(&p);
     task_list_deinit(&l);
     ground_take_down(&state);
     return status;
 }
 
-/* Starts the victim and kills it within so many ms; its exit status, or -1 when it was killed. */
-static int one_round(const char *dir, unsigned within_ms) {
-    int status = 0;
-    unsigned delay = 0;
+static pid_t start_victim(const char *dir, const char *how, int *out_word) {
+    int word[2];
+    assert_int_equal(pipe2(word, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        execl("/proc/self/exe", "batch_test", "--victim", dir, (char *)NULL);
+        dup2(word[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "batch_test", how, dir, (char *)NULL);
         _exit(127);
     }
     assert_true(pid > 0);
-    rand_bytes(&delay, sizeof delay);
-    clock_sleep_ms(delay % within_ms);
-    kill(pid, SIGKILL);
+    close(word[1]);
+    *out_word = word[0];
+    return pid;
+}
+
+/* Starts the victim, and kills it at some moment after its batch began unless it is let be; its
+ * exit status, or -1 when it was killed. */
+static int one_round(const char *dir, unsigned kills) {
+    int status = 0;
+    unsigned delay = 0;
+    char byte;
+    AUTO_CLOSE int word = -1;
+    pid_t pid = start_victim(dir, kills < KILLS_SURE ? "--held-victim" : "--victim", &word);
+    assert_int_equal(read(word, &byte, 1), 1);
+    if (kills < KILLS_MAX) {
+        rand_bytes(&delay, sizeof delay);
+        clock_sleep_ms(delay % KILL_WITHIN_MS);
+        kill(pid, SIGKILL);
+    }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -353,15 +374,12 @@ static void killed_at_any_moment_it_does_each_rollout_once_in_the_end(void **sta
     struct store *store = NULL;
     struct store_rows rows = {0};
     int status = -1;
-    unsigned rounds = 0;
     unsigned kills = 0;
-    while (status != 0 && rounds++ < KILL_ROUNDS_MAX) {
-        status = one_round(g->dir, kills < KILLS_EARLY ? KILL_EARLY_MS : KILL_LATE_MS);
-        assert_true(status == 0 || status == -1);
-        kills += status == -1;
+    while ((status = one_round(g->dir, kills)) == -1) {
+        kills++;
     }
     assert_int_equal(status, 0);
-    assert_true(kills > 0);
+    assert_true(kills >= KILLS_SURE);
     g->options.run = "killed";
     for (unsigned t = 0; t < KILL_TASKS; t++) {
         for (unsigned k = 0; k < KILL_EACH; k++) {
@@ -396,8 +414,9 @@ static const struct CMUnitTest tests[] = {
 };
 
 int main(int argc, char **argv) {
-    if (argc > 2 && strcmp(argv[1], "--victim") == 0) {
-        return victim(argv[2]);
+    bool is_held = argc > 2 && strcmp(argv[1], "--held-victim") == 0;
+    if (is_held || (argc > 2 && strcmp(argv[1], "--victim") == 0)) {
+        return victim(argv[2], is_held);
     }
     world_enter(false);
     cmocka_set_message_output(CM_OUTPUT_TAP);
