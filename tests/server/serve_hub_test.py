@@ -158,6 +158,23 @@ class Public(unittest.TestCase):
         self.assertIn("key_exposed", got["isolation"]["model_key"])
 
 
+class Away(unittest.TestCase):
+    """A Hub that can't be asked."""
+
+    def setUp(self):
+        self.place = Place(SNAFFLE, MODEL)
+        self.addCleanup(self.place.close)
+
+    def test_it_keeps_no_server_from_starting_and_calls_say_so(self):
+        with free_port() as closed:
+            url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+            s = self.place.serve("--backend", "hf", env={"HF_ENDPOINT": url, "HF_TOKEN": TOKEN})
+            self.assertIn("calls will fail: cannot connect to '127.0.0.1'", s.errors())
+            self.assertEqual(s.get("/health")[0], 200)
+            got = s.rpc("tools/call", {"name": "run_rollout", "arguments": self.place.call()})
+            self.assertIn("cannot connect to '127.0.0.1'", got["error"]["message"])
+
+
 class Listening(unittest.TestCase):
     def setUp(self):
         self.place = Place(SNAFFLE, MODEL)

@@ -55,6 +55,12 @@ int tool_box_new(const struct tool_options *o, struct tool_box **out, struct err
     return 0;
 }
 
+/* The machine or the Hub may be mended while the server runs; its options are not. */
+static bool may_be_mended(int code) {
+    return code == ERR_ENVIRONMENT || code == ERR_TIMEOUT || code == ERR_PROTOCOL ||
+           err_is_retryable(code);
+}
+
 int tool_box_check(struct tool_box *b, struct err *err) {
     struct tool_options o = b->o;
     struct tool_request q = {0};
@@ -72,7 +78,7 @@ int tool_box_check(struct tool_box *b, struct err *err) {
         rollout_factory_free(f);
         tool_request_deinit(&q);
     }
-    if (r == ERR_ENVIRONMENT && err) {
+    if (may_be_mended(r) && err) {
         log_warning("calls will fail: %s", err->msg);
         r = 0;
     }
