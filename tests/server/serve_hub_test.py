@@ -134,6 +134,9 @@ class Public(unittest.TestCase):
             self.assertIn(b" 401 ", c.recv(65536))
 
     def test_it_may_be_what_calls_have_that_say_nothing(self):
+        (self.place.folder / ".env").write_text(  # The Hub's token stands there too.
+            "".join(f"{name}={value}\n" for name, value in self.hub.env.items()))
+        self.hub.env = {}
         s = self.serve("--capture", "public", *self.public)
         got = self.rollout(s)
         self.assertEqual((got["status"], got["isolation"]["model_key"]),
