@@ -13,8 +13,10 @@
 
 #include "agent/installer.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "rollout/agent_packed.h"
 #include "sandbox/digest.h"
 
 #define LOOK_S 60  /* A start of the program takes a second or two. */
@@ -22,8 +24,9 @@
 #define INSTALL_ATTEMPTS 3
 #define INSTALL_BACKOFF_S 3.0 /* As the reference: 3, then 6. */
 #define INSTALL_S 240.0       /* Each. */
-#define SEND_ATTEMPTS 2
+#define SEND_ATTEMPTS 2       /* The first compressed, where that can be had. */
 #define EXIT_DIGEST 5
+#define EXIT_UNPACK 6
 #define LATEST "latest"
 
 /*
@@ -45,10 +48,16 @@ static const char look[] =
     "done\n"
     "true\n";
 
+/* Of what was sent compressed nothing stands in its place before it is all there and right. */
 static const char check[] =
-    "if command -v sha256sum >/dev/null; then sum=$(sha256sum <\"$PLACE\")\n"
-    "else sum=$(openssl dgst -sha256 -r <\"$PLACE\"); fi\n"
+    "at=$PLACE\n"
+    "if [ -n \"$PACKED\" ]; then\n"
+    "  at=$PLACE.new; gunzip -c <\"$PACKED\" >\"$at\" && chmod 755 \"$at\" || exit 6\n"
+    "else rm -f \"$PLACE.gz\" \"$PLACE.new\"; fi\n"
+    "if command -v sha256sum >/dev/null; then sum=$(sha256sum <\"$at\")\n"
+    "else sum=$(openssl dgst -sha256 -r <\"$at\"); fi\n"
     "[ \"${sum%% *}\" = \"$SHA256\" ] || { echo \"its digest is ${sum%% *}\" >&2; exit 5; }\n"
+    "if [ -n \"$PACKED\" ]; then mv -f \"$at\" \"$PLACE\" && rm -f \"$PACKED\" || exit 6; fi\n"
     "\"$PLACE\" --version\n";
 
 struct place {
@@ -56,6 +65,7 @@ struct place {
     const struct agent *agent;
     const char *wanted; /* NULL: any; the latest, if there is none. */
     char *path;         /* Where it is put, and its own installer puts it. */
+    const char *packed; /* Where it is sent to be unpacked; NULL: it is sent as it is. */
     char sha256[DIGEST_HEX_MAX];
 };
 
@@ -68,8 +78,9 @@ static int run(const struct place *p, const char *text, double timeout_s,
     AUTO_FREE char *place = mem_printf("PLACE=%s", p->path);
     AUTO_FREE char *program = mem_printf("PROGRAM=%s", p->agent->program_path);
     AUTO_FREE char *name = mem_printf("NAME=%s", p->agent->name);
-    const char *const env[] = {digest, version, place, program, name, NULL};
-    if (!digest || !version || !place || !program || !name) {
+    AUTO_FREE char *packed = mem_printf("PACKED=%s", p->packed ? p->packed : "");
+    const char *const env[] = {digest, version, place, program, name, packed, NULL};
+    if (!digest || !version || !place || !program || !name || !packed) {
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     return sandbox_exec(p->s->sandbox,
@@ -147,8 +158,8 @@ static int digest_of(const struct agent_installed *i, char out[DIGEST_HEX_MAX], 
                : err_sys(err, ERR_SYS, errno, "cannot read '%s'", i->program);
 }
 
-static int send_program(const struct place *p, struct err *err) {
-    const char *from = p->s->factory->installed.program;
+static int send_file(const struct place *p, const char *from, const char *to, unsigned mode,
+                     struct err *err) {
     AUTO_CLOSE int fd = open(from, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size == 0) {
@@ -159,15 +170,16 @@ static int send_program(const struct place *p, struct err *err) {
     if (bytes == MAP_FAILED) {
         return err_sys(err, ERR_SYS, errno, "cannot read '%s'", from);
     }
-    int r = sandbox_write_file(p->s->sandbox, p->path, (struct sv){bytes, n}, 0755, err);
+    int r = sandbox_write_file(p->s->sandbox, to, (struct sv){bytes, n}, mode, err);
     munmap(bytes, n);
     return r;
 }
 
 /* Gives the exit code of `check`: 0, or it is not what was sent, or does not run there. */
-static int send(const struct place *p, struct err *err) {
+static int send(const struct place *p, const char *packed, struct err *err) {
     struct sandbox_output out = {0};
-    int r = send_program(p, err);
+    int r = packed ? send_file(p, packed, p->packed, 0644, err)
+                   : send_file(p, p->s->factory->installed.program, p->path, 0755, err);
     r = r < 0 ? r : run(p, check, CHECK_S, &out, err);
     if (r >= 0 && out.exit_code != 0) {
         (void)err_set(err, ERR_SYS, "%s %s does not run inside (exit %d): %.200s", p->agent->name,
@@ -178,13 +190,28 @@ static int send(const struct place *p, struct err *err) {
     return r;
 }
 
-/* 1: it is there and runs. 0: it does not run there. */
-static int send_surely(const struct place *p, struct err *err) {
-    int r = EXIT_DIGEST;
-    session_say(p->s, NULL, "sending %s %s", p->agent->name, p->wanted);
-    for (int i = 0; i < SEND_ATTEMPTS && r == EXIT_DIGEST; i++) {
-        r = send(p, err);
+/* This machine's copy, compressed; NULL: there is no room for it, or the like. */
+static char *pack(const struct place *p) {
+    char *packed = NULL;
+    struct err err = {0};
+    if (agent_packed(&p->s->factory->installed, p->sha256, &packed, &err) < 0) {
+        log_warning("%s goes to sandboxes uncompressed: %s", p->agent->name, err.msg);
     }
+    return packed;
+}
+
+/* 1: it is there and runs. 0: it does not run there. */
+static int send_surely(struct place *p, struct err *err) {
+    AUTO_FREE char *packed = pack(p);
+    AUTO_FREE char *to = mem_printf("%s.gz", p->path);
+    int r = to ? EXIT_DIGEST : err_set(err, ERR_NOMEM, "out of memory");
+    session_say(p->s, NULL, "sending %s %s", p->agent->name, p->wanted);
+    for (int i = 0; i < SEND_ATTEMPTS && (r == EXIT_DIGEST || r == EXIT_UNPACK); i++) {
+        bool whole = i > 0 || !packed;
+        p->packed = whole ? NULL : to;
+        r = send(p, whole ? NULL : packed, err);
+    }
+    p->packed = NULL;
     if (r == EXIT_DIGEST) {
         return ERR_SYS;
     }

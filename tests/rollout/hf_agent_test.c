@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "rollout/agents.h"
+#include "sandbox/digest.h"
 #include "tests/rollout/hf_ground.h"
 #include "tests/sandbox/hf_hub.h"
 #include "tests/sandbox/local_world.h"
@@ -81,9 +82,10 @@ static void put_in_image(struct ground *g, const char *name, const char *text, c
 }
 
 static int set_up(void **state) {
+    AUTO_FREE char *here = file_join(world_state(), "agents");
+    struct err err = {0};
+    assert_ok(file_remove_tree(here, &err), &err); /* A link, or what a test installed by hand. */
     if (agents) {
-        AUTO_FREE char *here = file_join(world_state(), "agents");
-        (void)unlink(here);
         assert_int_equal(symlink(agents, here), 0);
     }
     return hf_ground_set_up(state);
@@ -118,6 +120,90 @@ static void what_the_image_has_at_the_version_that_is_wanted_is_taken(void **sta
     assert_worked(&r);
     rollout_result_deinit(&r);
 }
+
+/* --- programs of this machine --- */
+
+/* The program above, as if it were installed here; gives its compressed copy's path. */
+static char *install_by_hand(void) {
+    struct err err = {0};
+    char digest[DIGEST_HEX_MAX];
+    AUTO_FREE char *all = file_join(world_state(), "agents");
+    AUTO_FREE char *folder = file_join(all, "opencode/" VERSION);
+    AUTO_FREE char *path = file_join(folder, "opencode");
+    assert_ok(file_remove_tree(all, &err), &err);
+    assert_ok(file_mkdirs(folder, 0755, &err), &err);
+    assert_ok(file_write(path, sv_from(program), 0755, &err), &err);
+    assert_int_equal(digest_hex(program, strlen(program), digest), 0);
+    return mem_printf("%s/%s.gz", folder, digest);
+}
+
+/* The image's gunzip notes each call for an agent, and fails where it is told to; the gateway's
+ * program needs it too. */
+#define REFUSES "/opt/no-gunzip"
+static const char gunzip[] = "#!/bin/sh\n"
+                             "case $(readlink /proc/$$/fd/0) in *opencode.gz)\n"
+                             "  echo x >>\"${PLACE%/.opencode/*}/unpacked\"\n"
+                             "  [ ! -e " REFUSES " ] || exit 1;;\n"
+                             "esac\n"
+                             "exec /usr/bin/gunzip \"$@\"\n";
+static char layer[] = "/tmp/snaffle-layer-XXXXXX";
+
+static bool make_image(void) {
+    struct err err = {0};
+    if (!mkdtemp(layer)) {
+        return false;
+    }
+    AUTO_FREE char *folder = file_join(layer, "usr/local/bin");
+    AUTO_FREE char *path = file_join(folder, "gunzip");
+    hub_layer(layer);
+    return file_mkdirs(folder, 0755, &err) == 0 &&
+           file_write(path, sv_from(gunzip), 0755, &err) == 0;
+}
+
+static void a_program_goes_compressed_and_is_kept_so_for_the_next(void **state) {
+    struct ground *g = *state;
+    AUTO_FREE char *packed = install_by_hand();
+    use_opencode(g, VERSION);
+    for (int i = 0; i < 2; i++) {
+        struct rollout_result r = {0};
+        ground_roll(g,
+                    "{'instruction': 'Work.', 'verify': ['grep -q worked made', "
+                    "'test $(grep -c x ../unpacked) = 1']}",
+                    NULL, &r);
+        assert_worked(&r);
+        assert_true(file_exists(packed));
+        rollout_result_deinit(&r);
+    }
+}
+
+static void where_nothing_unpacks_it_a_program_goes_as_it_is(void **state) {
+    struct ground *g = *state;
+    struct rollout_result r = {0};
+    AUTO_FREE char *packed = install_by_hand();
+    use_opencode(g, VERSION);
+    put_in_image(g, "refuses", "", REFUSES);
+    ground_roll(g,
+                "{'instruction': 'Work.', 'verify': ['grep -q worked made', "
+                "'grep -q x ../unpacked', 'test ! -e ../.opencode/bin/opencode.gz']}",
+                NULL, &r);
+    assert_worked(&r);
+    rollout_result_deinit(&r);
+}
+
+/* A copy that something has damaged is told by the program's digest. */
+static void a_damaged_copy_costs_only_another_transfer(void **state) {
+    struct ground *g = *state;
+    struct rollout_result r = {0};
+    struct err err = {0};
+    AUTO_FREE char *packed = install_by_hand();
+    use_opencode(g, VERSION);
+    assert_ok(file_write(packed, SV("no gzip at all"), 0644, &err), &err);
+    ground_roll(g, task, NULL, &r);
+    assert_worked(&r);
+    rollout_result_deinit(&r);
+}
+
+/* --- installers --- */
 
 /* Stands for curl: fails so often with this exit code, then gives the installer. */
 #define CURL(failures, exit_code, installer)                                                       \
@@ -170,13 +256,20 @@ static const struct CMUnitTest tests[] = {
     CASE(what_the_image_has_at_the_version_that_is_wanted_is_taken),
     CASE(its_own_installer_gets_the_pin_and_another_attempt_after_the_network_failed),
     CASE(an_installer_that_knows_no_latest_version_is_not_asked_again),
+    CASE(a_program_goes_compressed_and_is_kept_so_for_the_next),
+    CASE(where_nothing_unpacks_it_a_program_goes_as_it_is),
+    CASE(a_damaged_copy_costs_only_another_transfer),
 };
 
 int main(int argc, char **argv) {
+    struct err err = {0};
+    if (!make_image()) {
+        return 1;
+    }
     find_agents();
     bool here = hf_ground_begin(argc > 1 ? argv[1] : "protocol=3",
                                 SOURCE_ROOT "/examples/binary_search/model_script.json");
     int failed = hf_ground_end(here ? cmocka_run_group_tests(tests, NULL, NULL) : 0);
     free(agents);
-    return failed;
+    return file_remove_tree(layer, &err) < 0 ? 1 : failed;
 }
