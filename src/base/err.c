@@ -30,6 +30,7 @@ static const struct row *find(int code) {
 }
 
 /* The message, and what it comes from. */
+PRINTF_LIKE(3, 0)
 static void say(struct err *err, const char *cause, const char *fmt, va_list args) {
     int n = vsnprintf(err->msg, sizeof err->msg, fmt, args);
     size_t at = n < 0 ? 0 : (size_t)n;

@@ -70,6 +70,8 @@ static const char program[] = "#!/bin/sh\n"
                               "[ \"$1\" != --version ] || { echo " VERSION "; exit 0; }\n"
                               "test \"$1\" = run && echo worked >made\n";
 
+static json_t *image; /* Of the test that runs: its mounts, as the configuration borrows them. */
+
 /* A file of the ground's at this place in the image. */
 static void put_in_image(struct ground *g, const char *name, const char *text, const char *place) {
     struct err err = {0};
@@ -78,7 +80,13 @@ static void put_in_image(struct ground *g, const char *name, const char *text, c
     assert_ok(file_write(path, sv_from(text), 0755, &err), &err);
     json_t *all = json_deep_copy(g->config.agent.mounts);
     json_array_append_new(all, json_string(mount));
-    g->config.agent.mounts = all; /* A test program's few bytes. */
+    json_decref(image);
+    g->config.agent.mounts = image = all;
+}
+
+static void forget_image(void) {
+    json_decref(image);
+    image = NULL;
 }
 
 static int set_up(void **state) {
@@ -88,6 +96,7 @@ static int set_up(void **state) {
     if (agents) {
         assert_int_equal(symlink(agents, here), 0);
     }
+    forget_image();
     return hf_ground_set_up(state);
 }
 
@@ -270,6 +279,7 @@ int main(int argc, char **argv) {
     bool here = hf_ground_begin(argc > 1 ? argv[1] : "protocol=3",
                                 SOURCE_ROOT "/examples/binary_search/model_script.json");
     int failed = hf_ground_end(here ? cmocka_run_group_tests(tests, NULL, NULL) : 0);
+    forget_image();
     free(agents);
     return file_remove_tree(layer, &err) < 0 ? 1 : failed;
 }
