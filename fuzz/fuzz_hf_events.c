@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whatever streams as a command's events: there is an end with a code that a command can have, or
- * an error; what was told keeps its bound; and no stream without its end tells one. */
+ * an error; what was told keeps its bound; and no stream that is cut after a line tells an end that
+ * the whole does not. */
 #include <stdint.h>
+#include <string.h>
 
 #include "sandbox/hf/events.h"
 
@@ -19,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct hf_events part = {0};
     struct sv stream = {(const char *)data, size};
     int r = read_all(stream, &whole);
-    int cut = read_all((struct sv){stream.p, size / 2}, &part);
+    const char *end = memrchr(stream.p, '\n', size / 2);
+    int cut = read_all((struct sv){stream.p, end ? (size_t)(end - stream.p) + 1 : 0}, &part);
     BUG_IF(cut == 0 && r < 0);
     BUG_IF(part.out.len > whole.out.len);
     hf_events_deinit(&whole);

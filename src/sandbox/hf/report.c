@@ -3,12 +3,20 @@
 
 #include "guest/parcel.h"
 #include "guest/protocol.h"
+#include "sandbox/hf/answer.h"
 
+#define MESSAGE_MAX 300
+
+/* In one line: the words may be an agent's, who was root. */
 static int failure_of(struct sv fields, uint64_t code, struct err *err) {
-    struct sv message = SV("it says not why");
+    struct sv message = {0};
+    AUTO_BUF struct buf line = {0};
     int known = code < ERR_POS_COUNT_ ? -(int)code : ERR_PROTOCOL;
     (void)protocol_find(fields, PROTOCOL_MESSAGE, &message);
-    return err_set(err, known, "%.*s", SV_ARG(message));
+    if (hf_answer_line(message, MESSAGE_MAX, &line) < 0) {
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    return err_set(err, known, "%s", line.len > 0 ? buf_cstr(&line) : "it says not why");
 }
 
 /* Each stream's bytes stand behind its total. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sandbox/hf/report.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "guest/parcel.h"
 #include "guest/protocol.h"
@@ -67,6 +69,26 @@ static void one_that_never_ran_gives_its_own_error(void **state) {
     assert_false(r.is_there);
 }
 
+static void words_of_an_error_are_one_line_or_none(void **state) {
+    (void)state;
+    static const struct {
+        struct sv words;
+        const char *want;
+    } rows[] = {{{"two\nlines\x1b", 10}, "two lines "},
+                {{"\0hidden", 7}, " hidden"},
+                {{"", 0}, "says not why"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct hf_report r = {0};
+        struct err err = {0};
+        AUTO_BUF struct buf b = {0};
+        struct protocol_out o = protocol_fields_begin(&b);
+        protocol_add_u64(&o, PROTOCOL_CODE, ERR_POS_NOT_FOUND);
+        protocol_add(&o, PROTOCOL_MESSAGE, rows[i].words);
+        assert_err(hf_report_read(buf_sv(&b), &r, &err), ERR_NOT_FOUND, &err, rows[i].want);
+        assert_null(strpbrk(err.msg, "\n\x1b"));
+    }
+}
+
 static void what_is_no_record_tells_nothing(void **state) {
     (void)state;
     struct hf_report r = {0};
@@ -121,6 +143,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_record_tells_the_end_and_the_output),
     cmocka_unit_test(one_that_runs_has_not_ended),
     cmocka_unit_test(one_that_never_ran_gives_its_own_error),
+    cmocka_unit_test(words_of_an_error_are_one_line_or_none),
     cmocka_unit_test(what_is_no_record_tells_nothing),
     cmocka_unit_test(a_told_report_cut_anywhere_is_not_known),
     cmocka_unit_test(a_record_cut_anywhere_never_tells_another_end),
