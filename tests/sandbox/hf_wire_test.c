@@ -35,6 +35,26 @@ static void a_shorter_file_keeps_no_tail_of_a_longer_one(void **state) {
     contract_end(s);
 }
 
+/* A container's /tmp is another than that on which uploads wait: no link leads there. */
+static void a_file_for_another_file_system_comes_whole(void **state) {
+    (void)state;
+    struct sandbox *s = contract_make(NULL);
+    size_t n = 2 * HF_SERVER_RANGE + 5;
+    AUTO_FREE char *bytes = calloc(1, n);
+    AUTO_BUF struct buf back = {0};
+    struct err err = {0};
+    assert_non_null(bytes);
+    assert_string_equal(contract_says(s, "[ $(stat -c %d /tmp) != $(stat -c %d /) ] && echo so"),
+                        "so\n");
+    assert_ok(sandbox_write_file(s, "/tmp/far", (struct sv){bytes, n}, 0640, &err), &err);
+    assert_ok(sandbox_read_file(s, "/tmp/far", 0, n + 1, &back, &err), &err);
+    assert_int_equal(back.len, n);
+    assert_memory_equal(back.data, bytes, n);
+    assert_string_equal(contract_says(s, "stat -c %a-%h /tmp/far; ls /.snaffle-*/*.up | wc -l"),
+                        "640-1\n0\n");
+    contract_end(s);
+}
+
 /* It tells 32 KB at a time, each read for itself: a character on the border is two halves. */
 static void characters_on_the_servers_borders_come_whole(void **state) {
     (void)state;
@@ -70,6 +90,7 @@ static void a_connection_that_was_kept_too_long_costs_no_call(void **state) {
 
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test(a_shorter_file_keeps_no_tail_of_a_longer_one),
+    cmocka_unit_test(a_file_for_another_file_system_comes_whole),
     cmocka_unit_test(characters_on_the_servers_borders_come_whole),
     cmocka_unit_test(a_connection_that_was_kept_too_long_costs_no_call),
 };
