@@ -55,8 +55,8 @@ struct tool_options {
  * the first rollout, or with the check, if sandboxes are to reach the gateway from elsewhere. */
 int tool_box_new(const struct tool_options *o, struct tool_box **out, struct err *err) CHECK_RESULT;
 /* Whether calls that ask for nothing of their own could be done: ERR_INPUT and ERR_UNSUPPORTED,
- * where the options don't go together, ERR_DENIED where the Hub refuses the token, ERR_SYS where the
- * gateway can't listen. Where the machine lacks something, or the Hub can't be asked, that is a
+ * where the options don't go together, ERR_DENIED where the Hub refuses the token, ERR_SYS where
+ * the gateway can't listen. Where the machine lacks something, or the Hub can't be asked, that is a
  * warning only, since it may be mended. */
 int tool_box_check(struct tool_box *b, struct err *err) CHECK_RESULT;
 /* Every call has ended. Accepts NULL. */
