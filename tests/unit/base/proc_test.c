@@ -23,7 +23,7 @@ static void a_program_that_runs_too_long_is_killed_with_its_children(void **stat
     struct proc_options o = {.argv = argv, .deadline = deadline_in_ms(100)};
     int64_t start = clock_ms();
     assert_err(proc_run(&o, &r, &err), ERR_TIMEOUT, &err, "'sh' ran out of time");
-    assert_true(clock_ms() - start < 10000);
+    assert_true(clock_ms() - start < 60000); /* Below the hundred that it would take. */
     proc_result_deinit(&r);
 }
 

