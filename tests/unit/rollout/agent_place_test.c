@@ -17,6 +17,7 @@
 
 #define VERSION "1.2.3"
 #define LOOK "exec:libc=other"
+#define PLACE "/home/user/.opencode/bin/opencode"
 
 struct bench {
     char dir[64];
@@ -97,23 +98,32 @@ static void our_copy_is_sent_and_compared(void **state) {
     put_in_cache(b, VERSION);
     fake.faults[0] = (struct fake_fault){.call = LOOK, .out = b->machine};
     struct rollout_session *s = created(b);
-    assert_true(fake_ordered("exec clean libc=other", "write /home/user/.opencode/bin/opencode"));
-    assert_true(fake_ordered("write /home/user/.opencode/bin/opencode",
-                             "exec clean if command -v sha256sum"));
-    assert_string_equal(s->program, "/home/user/.opencode/bin/opencode");
+    assert_true(fake_ordered("exec clean libc=other", "write " PLACE ".gz"));
+    assert_true(fake_ordered("write " PLACE ".gz", "exec clean at=$PLACE"));
+    assert_int_equal(fake_count("write " PLACE), 1);
+    assert_string_equal(s->program, PLACE);
     assert_string_equal(s->agent_version, VERSION);
     assert_int_equal(fake_count("exec set -o pipefail"), 0);
     rollout_session_free(s);
 }
 
-static void a_copy_that_arrived_damaged_is_sent_again(void **state) {
+/* The second time as it is, after a digest that differs and where nothing unpacks it. */
+static void a_copy_that_arrived_damaged_or_packed_is_sent_again(void **state) {
     struct bench *b = *state;
+    static const int codes[] = {5, 6};
     put_in_cache(b, VERSION);
-    fake.faults[0] = (struct fake_fault){.call = LOOK, .out = b->machine};
-    fake.faults[1] = (struct fake_fault){.call = "exec:sha256sum", .exit_code = 5, .times = 1};
-    struct rollout_session *s = created(b);
-    assert_int_equal(fake_count("write /home/user/.opencode/bin/opencode"), 2);
-    rollout_session_free(s);
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        fake_reset();
+        fake.faults[0] = (struct fake_fault){.call = LOOK, .out = b->machine};
+        fake.faults[1] =
+            (struct fake_fault){.call = "exec:sha256sum", .exit_code = codes[i], .times = 1};
+        struct rollout_session *s = created(b);
+        assert_int_equal(fake_count("write " PLACE ".gz"), 1);
+        assert_int_equal(fake_count("write " PLACE), 2);
+        rollout_session_free(s);
+        rollout_factory_free(b->factory);
+        b->factory = NULL;
+    }
 }
 
 static void one_that_is_damaged_each_time_ends_the_rollout(void **state) {
@@ -124,7 +134,7 @@ static void one_that_is_damaged_each_time_ends_the_rollout(void **state) {
     fake.faults[0] = (struct fake_fault){.call = LOOK, .out = b->machine};
     fake.faults[1] = (struct fake_fault){.call = "exec:sha256sum", .exit_code = 5};
     assert_err(create(b, &s, &err), ERR_SYS, &err, "does not run inside (exit 5)");
-    assert_int_equal(fake_count("write /home/user/.opencode/bin/opencode"), 2);
+    assert_int_equal(fake_count("write " PLACE), 2);
     assert_int_equal(fake.alive, 0);
 }
 
@@ -185,7 +195,7 @@ static void a_lost_sandbox_is_not_an_installation_that_failed(void **state) {
 
 static const struct CMUnitTest tests[] = {
     CASE(our_copy_is_sent_and_compared),
-    CASE(a_copy_that_arrived_damaged_is_sent_again),
+    CASE(a_copy_that_arrived_damaged_or_packed_is_sent_again),
     CASE(one_that_is_damaged_each_time_ends_the_rollout),
     CASE(a_machine_of_another_kind_gets_the_installer),
     CASE(what_does_not_run_there_gives_way_to_the_installer),
