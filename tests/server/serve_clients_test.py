@@ -170,13 +170,17 @@ class Rollouts(Case):
         s = self.place.serve(agent="sleep 120", env={"MAX_CONCURRENT_ENVS": "1"})
         script = ("import sys\nfrom openenv.core import MCPToolClient\n"
                   "import json\nwith MCPToolClient(base_url=sys.argv[1]).sync() as env:\n"
+                  "    print('here', flush=True)\n"
                   "    env.call_tool('run_rollout', **json.loads(sys.argv[2]))\n")
         client = subprocess.Popen(
             [sys.executable, "-c", script, s.url, json.dumps(self.place.call())],
-            env={**os.environ, "PYTHONPATH": ":".join(PACKAGES)}, stderr=subprocess.DEVNULL)
+            env={**os.environ, "PYTHONPATH": ":".join(PACKAGES)}, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL)
+        self.assertEqual(client.stdout.readline(), b"here\n")  # Its packages take their time.
         until(lambda: len(self.place.boxes()) == 1, "the sandbox")
         client.kill()
         client.wait()
+        client.stdout.close()
         until(lambda: not self.place.boxes(), "the sandbox's end")
 
         def is_free():
