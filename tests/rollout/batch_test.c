@@ -325,8 +325,8 @@ static int victim(const char *dir, bool is_held) {
         fprintf(stderr, "# %s\n", err.msg);
     }
     int status = r < 0 ? 2 : exit_status(&p);
-    while (is_held && status == 0) {
-        pause();
+    if (is_held && status == 0) {
+        (void)pause(); /* No signal but the last one comes. */
     }
     batch_plan_deinit(&p);
     task_list_deinit(&l);
