@@ -31,6 +31,7 @@ struct item {
     journal_done_fn done;
     void *arg;
     size_t n;
+    size_t own; /* Of n: bytes that are the queue's, and not kept by who appended them. */
     size_t session_bytes;
     unsigned n_spans;
     struct iovec spans[]; /* And then the bytes that are its own. */
@@ -45,7 +46,7 @@ struct journal {
     pthread_cond_t ended; /* `finished` has grown. */
     struct item *first;
     struct item **last;
-    size_t queued_bytes; /* With the batch being written. */
+    size_t queued_bytes; /* The queue's own, with the batch being written. */
     uint64_t appended;   /* Records ever queued, and those of them whose fate is known. */
     uint64_t finished;
     uint64_t failures;
@@ -142,7 +143,7 @@ static void finish_batch(struct journal *j, const struct batch *b, unsigned whol
         if (item->done) {
             item->done(item->arg, i < whole ? 0 : err->code);
         }
-        bytes += item->n;
+        bytes += item->own;
         free(item);
     }
     pthread_mutex_lock(&j->lock);
@@ -230,12 +231,13 @@ static struct item *lay_out(const struct journal_record *r, bool keeps, struct e
     }
     struct journal_record timed = *r;
     timed.time = r->time != 0 ? r->time : clock_unix();
-    *item = (struct item){.n = n, .session_bytes = r->session.n};
+    *item = (struct item){.n = n, .own = own, .session_bytes = r->session.n};
     item->n_spans = format_lay(&timed, keeps, (char *)&item->spans[spans_max], item->spans);
     return item;
 }
 
-/* Whether one more record may be queued. Called with the lock held. */
+/* Whether one more record may be queued, that takes so much of the queue's memory. What its owner
+ * keeps takes none: a refusal would free nothing, and end a call. Called with the lock held. */
 static int admit(struct journal *j, size_t n, struct err *err) {
     if (j->failure.code < 0) {
         int64_t now = clock_ms();
@@ -255,7 +257,7 @@ static int admit(struct journal *j, size_t n, struct err *err) {
 static void enqueue(struct journal *j, struct item *item) {
     *j->last = item;
     j->last = &item->next;
-    j->queued_bytes += item->n;
+    j->queued_bytes += item->own;
     j->appended++;
 }
 
@@ -269,7 +271,7 @@ static int append(struct journal *j, const struct journal_record *r, bool keeps,
     item->done = done;
     item->arg = arg;
     pthread_mutex_lock(&j->lock);
-    int code = admit(j, item->n, err);
+    int code = admit(j, item->own, err);
     if (code == 0) {
         enqueue(j, item);
         pthread_cond_signal(&j->wake);
@@ -321,7 +323,7 @@ int journal_append_at_once(struct journal *j, const struct journal_record *r, jo
     }
     int64_t began = clock_ms();
     pthread_mutex_lock(&j->lock);
-    int code = admit(j, item->n, err);
+    int code = admit(j, item->own, err);
     bool is_writer = code == 0 && become_writer(j, began);
     if (code == 0 && !is_writer) {
         item->done = done;

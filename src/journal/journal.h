@@ -70,7 +70,7 @@ int journal_open(const struct journal_options *o, struct journal **out,
 typedef void (*journal_done_fn)(void *arg, int code);
 
 /* Copies the record and queues it. `done` may be NULL. Over
- * 256 MiB queued is ERR_LIMIT. After a failed write appends are refused with its code (ERR_FULL,
+ * 256 MiB of copies is ERR_LIMIT. After a failed write appends are refused with its code (ERR_FULL,
  * ERR_SYS), but for one a second that is tried: once it can be written all is well again. */
 int journal_append(struct journal *j, const struct journal_record *r, journal_done_fn done,
                    void *arg, struct err *err) CHECK_RESULT;
