@@ -61,15 +61,6 @@ int self_limit_processes(unsigned long processes, struct err *err) {
     return 0;
 }
 
-unsigned long self_raise_open_files(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0) {
-        return 0;
-    }
-    struct rlimit raised = {.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
-    return setrlimit(RLIMIT_NOFILE, &raised) < 0 ? limit.rlim_cur : raised.rlim_cur;
-}
-
 /* The kernel lets nobody inside forge a plain kill() from process 0, which is one that has no
  * number here. */
 static bool is_heard(const struct signalfd_siginfo *info) {

@@ -16,9 +16,6 @@ int self_harden(struct err *err) CHECK_RESULT;
 /* Counts all of this user namespace, so it must be set within it. 0: as it is. */
 int self_limit_processes(unsigned long processes, struct err *err) CHECK_RESULT;
 
-/* As many open files as are allowed. Gives how many. */
-unsigned long self_raise_open_files(void);
-
 /* Signals as readable events: on_child for SIGCHLD; on_end for SIGTERM, SIGINT and SIGHUP, which
  * as pid 1 count only from outside of the namespace. */
 struct self_signals {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/mem.h"
 #include "guest/relay.h"
 #include "guest/self.h"
@@ -68,7 +69,7 @@ static int begin(struct guest *g, const struct serve_options *o, struct err *err
     if (r == 0) { /* Keeps the limit that commands get, which is raised after. */
         r = server_init(&g->server, &g->loop, o->listen_fd, err);
     }
-    unsigned long files = self_raise_open_files();
+    unsigned long files = fd_raise_limit();
     if (r == 0 && o->model_socket) {
         r = open_relay(g, o, files, err);
     }

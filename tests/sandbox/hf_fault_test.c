@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/sandbox/contract.h"
+#include "tests/sandbox/hf_cases.h"
 #include "tests/sandbox/hf_hub.h"
 
 /* What the hf backend does when the Hub, the proxy or the job misbehaves: the right error, and no
@@ -368,11 +369,5 @@ static const struct CMUnitTest cases[] = {
 
 int main(int argc, char **argv) {
     is_first = argc > 1 && strstr(argv[1], "protocol=1");
-    if (!hub_start(argc > 1 ? argv[1] : "protocol=3")) {
-        (void)printf("1..0 # SKIP no fake Hub here\n");
-        return 0;
-    }
-    int failed = contract_run_cases(&sandbox_hf, cases, ARRAY_LEN(cases));
-    hub_stop();
-    return failed;
+    return hub_run_cases(argc, argv, cases, ARRAY_LEN(cases));
 }

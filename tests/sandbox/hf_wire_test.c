@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "sandbox/hf/hf.h"
 #include "tests/sandbox/contract.h"
+#include "tests/sandbox/hf_cases.h"
 #include "tests/sandbox/hf_hub.h"
 #include "tests/testing.h"
 
@@ -96,11 +97,5 @@ static const struct CMUnitTest cases[] = {
 };
 
 int main(int argc, char **argv) {
-    if (!hub_start(argc > 1 ? argv[1] : "protocol=3")) {
-        (void)printf("1..0 # SKIP no fake Hub here\n");
-        return 0;
-    }
-    int failed = contract_run_cases(&sandbox_hf, cases, ARRAY_LEN(cases));
-    hub_stop();
-    return failed;
+    return hub_run_cases(argc, argv, cases, ARRAY_LEN(cases));
 }

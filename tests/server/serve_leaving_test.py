@@ -15,23 +15,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap  # noqa: E402
 from programs import PATIENCE_S  # noqa: E402
 from rawsocket import Closed, RawSocket  # noqa: E402
-from served import SLOW, Place, lacks_sandbox, until  # noqa: E402
+from served import SLOW, Case, lacks_sandbox, until  # noqa: E402
 
-SNAFFLE, MODEL = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+SNAFFLE = os.path.abspath(sys.argv[1])
 LACKS = lacks_sandbox(SNAFFLE)
 PINGS_S = 20  # Between two, and as long for the answer.
 ALONE_S = 10  # What a session keeps after its WebSocket.
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.place = Place(SNAFFLE, MODEL)
-        self.addCleanup(self.place.close)
-
-    def socket(self, s, path="/ws"):
-        ws = RawSocket(s.port, path)
-        self.addCleanup(ws.drop)
-        return ws
 
 
 @unittest.skipIf(LACKS, LACKS)

@@ -16,23 +16,11 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap  # noqa: E402
 from programs import environment  # noqa: E402
-from rawsocket import RawSocket  # noqa: E402
-from served import ASKS, SLOW, Place, lacks_sandbox, until  # noqa: E402
+from served import ASKS, SLOW, Case, lacks_sandbox, until  # noqa: E402
 
-SNAFFLE, MODEL = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+SNAFFLE = os.path.abspath(sys.argv[1])
 LACKS = lacks_sandbox(SNAFFLE)
 WAITS_FOR_A_FILE = "while ! [ -e go ]; do sleep 0.05; done"
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.place = Place(SNAFFLE, MODEL)
-        self.addCleanup(self.place.close)
-
-    def socket(self, s, path="/ws"):
-        ws = RawSocket(s.port, path)
-        self.addCleanup(ws.drop)
-        return ws
 
 
 class Http(Case):

@@ -2,6 +2,7 @@
 """What the tests of `snaffle serve` share: the program in a place of its own, and quick rollouts."""
 import http.client
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -10,8 +11,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import unittest
 
 from programs import Model, PATIENCE_S, environment, until
+from rawsocket import RawSocket
 
 # Agents that need no installing: one asks its model once and writes a file, one takes its time.
 ASKS = "python3 -c " + shlex.quote("""
@@ -129,6 +132,19 @@ class Serve:
             self.process.stdout.close()
             self.errors_file.close()
         return code
+
+
+class Case(unittest.TestCase):
+    """In a place of its own, with the programs that argv names first."""
+
+    def setUp(self):
+        self.place = Place(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
+        self.addCleanup(self.place.close)
+
+    def socket(self, s, path="/ws"):
+        ws = RawSocket(s.port, path)
+        self.addCleanup(ws.drop)
+        return ws
 
 
 def use_packages(folder):
